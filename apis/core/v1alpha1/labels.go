@@ -1,0 +1,51 @@
+package v1alpha1
+
+// Labels, annotations and names that connect objects of this group.
+const (
+	// LabelRuntime is set by the Runtime controller on everything it makes for a Runtime: the Deployment and its Pods.
+	// Value: the Runtime's name, shortened with a hash where it is longer than 63 characters (see RuntimeLabelValue).
+	// Readers: scheduler, Run lifecycle controller, krt.
+	LabelRuntime = "kruntimes.io/runtime"
+
+	// LabelManagedBy is the well-known label that says which application looks after an object.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	// ManagedBy is the value of LabelManagedBy on everything that a controller of kruntimes makes.
+	ManagedBy = "kruntimes"
+
+	// AnnotationRuntime is set by the Runtime controller on Pods beside LabelRuntime. Value: the Runtime's full name.
+	// Readers: scheduler, devcluster.
+	AnnotationRuntime = "kruntimes.io/runtime"
+
+	// AnnotationRestartedAt, put on a Runtime by a person, is copied into the Pod template and so rolls the Pods.
+	// Value: any text; an RFC 3339 time by convention.
+	AnnotationRestartedAt = "kruntimes.io/restartedAt"
+
+	// TopologyRuntimePod is the one topology key of Run affinity: Runs are together when they are on the same Runtime Pod.
+	TopologyRuntimePod = "kruntimes.io/runtime-pod"
+
+	// ResourceRuns is the logical resource that counts executions. A Run that requests nothing requests one of it.
+	ResourceRuns = "runs"
+
+	// VerbGovern is the custom verb on runs/status that marks the control plane's own identities for the admission policies.
+	VerbGovern = "govern"
+
+	// FieldAssignedPod and FieldPhase are the selectable fields of Run.
+	FieldAssignedPod = "status.assignedPod"
+	FieldPhase       = "status.phase"
+)
+
+// Names inside a Runtime's Pod. Containers named kruntimes-* and the names below are reserved in spec.template.
+const (
+	// ContainerRuntime is the user's container in which scripts run. It must be the first of the template.
+	ContainerRuntime = "runtime"
+	// ContainerRuntimed is the injected sidecar.
+	ContainerRuntimed = "runtimed"
+	// VolumeWorkspace is the volume made from spec.workspace.
+	VolumeWorkspace = "workspace"
+	// VolumeArtifactStore is the volume made from spec.artifactStore.filesystem.
+	VolumeArtifactStore = "artifact-store"
+	// ReservedPrefix starts every other container and volume that the Runtime controller injects.
+	ReservedPrefix = "kruntimes-"
+	// WorkspaceMountPath is where the workspace volume is mounted in the runtime container and in runtimed.
+	WorkspaceMountPath = "/workspace"
+)
