@@ -1,0 +1,176 @@
+package config
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+func render(t *testing.T, overlay string) []unstructured.Unstructured {
+	t.Helper()
+	raw, err := Render(overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []unstructured.Unstructured
+	for doc := range strings.SplitSeq(string(raw), "\n---\n") {
+		var u unstructured.Unstructured
+		if err := yaml.Unmarshal([]byte(doc), &u.Object); err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, u)
+	}
+	return objects
+}
+
+// typed returns the objects of one kind, decoded strictly: a field that does not exist fails the test.
+func typed[T any](t *testing.T, objects []unstructured.Unstructured, kind string) map[string]*T {
+	t.Helper()
+	found := map[string]*T{}
+	for _, u := range objects {
+		if u.GetKind() != kind {
+			continue
+		}
+		into := new(T)
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, into, true); err != nil {
+			t.Fatalf("decoding %s %s: %v", kind, u.GetName(), err)
+		}
+		found[u.GetName()] = into
+	}
+	return found
+}
+
+func TestRenderInstallsAllKinds(t *testing.T) {
+	dev := []string{
+		"ClusterRole/kruntimes-edit", "ClusterRole/kruntimes-manager", "ClusterRole/kruntimes-runtimed",
+		"ClusterRole/kruntimes-scheduler", "ClusterRole/kruntimes-view",
+		"ClusterRoleBinding/kruntimes-manager", "ClusterRoleBinding/kruntimes-scheduler",
+		"CustomResourceDefinition/runs.kruntimes.io", "CustomResourceDefinition/runtimes.kruntimes.io",
+		"FlowSchema/kruntimes-components", "Namespace/kruntimes-system",
+		"Role/kruntimes-system/kruntimes-leader-election", "RoleBinding/kruntimes-system/kruntimes-leader-election",
+		"ServiceAccount/kruntimes-system/kruntimes-manager", "ServiceAccount/kruntimes-system/kruntimes-scheduler",
+		"ValidatingAdmissionPolicy/kruntimes-run-identity", "ValidatingAdmissionPolicy/kruntimes-run-status",
+		"ValidatingAdmissionPolicyBinding/kruntimes-run-identity", "ValidatingAdmissionPolicyBinding/kruntimes-run-status",
+	}
+	deployments := []string{"Deployment/kruntimes-system/kruntimes-manager", "Deployment/kruntimes-system/kruntimes-scheduler"}
+	for overlay, want := range map[string][]string{OverlayDev: dev, OverlayDefault: append(deployments, dev...)} {
+		var got []string
+		for _, u := range render(t, overlay) {
+			id := u.GetKind()
+			if u.GetNamespace() != "" {
+				id += "/" + u.GetNamespace()
+			}
+			got = append(got, id+"/"+u.GetName())
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("overlay %s (-want +got):\n%s", overlay, diff)
+		}
+	}
+}
+
+func TestRenderNamesAnUnknownOverlay(t *testing.T) {
+	if _, err := Render("prod"); err == nil || !strings.Contains(err.Error(), `"prod"`) {
+		t.Errorf("got error %v, want one that names the overlay", err)
+	}
+}
+
+// TestDefinitionsStaySmall keeps room in the annotation in which client-side apply stores the whole object.
+func TestDefinitionsStaySmall(t *testing.T) {
+	for _, u := range render(t, OverlayDev) {
+		compact, err := json.Marshal(u.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(compact) > 250_000 {
+			t.Errorf("%s %s has %d bytes as compact JSON, more than 250,000", u.GetKind(), u.GetName(), len(compact))
+		}
+	}
+}
+
+func TestRolesHaveNoWildcardAndOnlyTheControlPlaneGoverns(t *testing.T) {
+	objects := render(t, OverlayDefault)
+	var governors []string
+	for name, role := range typed[rbacv1.ClusterRole](t, objects, "ClusterRole") {
+		for _, rule := range role.Rules {
+			if slices.Contains(slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs), "*") {
+				t.Errorf("%s has a wildcard: %v", name, rule)
+			}
+			if slices.Contains(rule.Verbs, "govern") {
+				governors = append(governors, name)
+			}
+			if slices.Contains(rule.Verbs, "bind") && !cmp.Equal(rule.ResourceNames, []string{RuntimedClusterRole}) {
+				t.Errorf("%s may bind %v, want only %s", name, rule.ResourceNames, RuntimedClusterRole)
+			}
+			if strings.HasSuffix(name, "-edit") && slices.Contains(rule.Resources, "runs/status") {
+				t.Errorf("%s lets people write runs/status", name)
+			}
+		}
+	}
+	slices.Sort(governors)
+	if diff := cmp.Diff([]string{"kruntimes-manager", "kruntimes-scheduler"}, governors); diff != "" {
+		t.Errorf("roles that govern (-want +got):\n%s", diff)
+	}
+}
+
+func TestBindingsNameWhatExists(t *testing.T) {
+	objects := render(t, OverlayDefault)
+	accounts := map[string]bool{}
+	for _, u := range objects {
+		if u.GetKind() == "ServiceAccount" {
+			accounts[u.GetNamespace()+"/"+u.GetName()] = true
+		}
+	}
+	roles := typed[rbacv1.ClusterRole](t, objects, "ClusterRole")
+	for name, binding := range typed[rbacv1.ClusterRoleBinding](t, objects, "ClusterRoleBinding") {
+		if roles[binding.RoleRef.Name] == nil {
+			t.Errorf("%s binds %s, which is not there", name, binding.RoleRef.Name)
+		}
+		for _, s := range binding.Subjects {
+			if !accounts[s.Namespace+"/"+s.Name] {
+				t.Errorf("%s binds to %s/%s, which is not there", name, s.Namespace, s.Name)
+			}
+		}
+	}
+	for name, binding := range typed[rbacv1.RoleBinding](t, objects, "RoleBinding") {
+		for _, s := range binding.Subjects {
+			if !accounts[s.Namespace+"/"+s.Name] {
+				t.Errorf("%s binds to %s/%s, which is not there", name, s.Namespace, s.Name)
+			}
+		}
+	}
+}
+
+func TestDeploymentsAreRestricted(t *testing.T) {
+	deployments := typed[appsv1.Deployment](t, render(t, OverlayDefault), "Deployment")
+	for name, d := range deployments {
+		pod := d.Spec.Template.Spec
+		c := pod.Containers[0]
+		switch {
+		case pod.SecurityContext == nil || pod.SecurityContext.RunAsNonRoot == nil || !*pod.SecurityContext.RunAsNonRoot:
+			t.Errorf("%s may run as root", name)
+		case c.SecurityContext == nil || !*c.SecurityContext.ReadOnlyRootFilesystem || *c.SecurityContext.AllowPrivilegeEscalation:
+			t.Errorf("%s has a writable root or may gain privileges", name)
+		case c.LivenessProbe == nil || c.ReadinessProbe == nil:
+			t.Errorf("%s lacks a probe", name)
+		case c.Resources.Requests == nil:
+			t.Errorf("%s requests no resources", name)
+		}
+	}
+	env := map[string]string{}
+	for _, e := range deployments["kruntimes-manager"].Spec.Template.Spec.Containers[0].Env {
+		env[e.Name] = e.Value
+	}
+	if env["RUNTIMED_CLUSTER_ROLE"] != RuntimedClusterRole {
+		t.Errorf("the manager is told to bind %q, want %q", env["RUNTIMED_CLUSTER_ROLE"], RuntimedClusterRole)
+	}
+}
