@@ -1,0 +1,208 @@
+// Package staging lays out the directory in which one execution takes place, reads what the script left there, and
+// removes it again.
+//
+// The scratch volume is writable for user code, so every access goes through os.Root: nothing outside can be reached,
+// whatever links a script leaves. A Directory is held open from its creation on: replacing it by another one under the
+// same name does not redirect runtimed.
+package staging
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"kruntimes.io/kruntimes/runtimed/outputs"
+)
+
+// Names inside the directory of an execution.
+const (
+	scriptName    = "script"
+	outputsName   = "outputs"
+	artifactsName = "artifacts"
+	workName      = "work"
+	homeName      = "home"
+	tempName      = "tmp"
+)
+
+// Area is the scratch volume, which holds one directory per execution.
+type Area struct {
+	path string
+	root *os.Root
+}
+
+// Open opens the scratch volume, which exists. The path must be the one under which the runtime server sees it too.
+func Open(path string) (*Area, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("finding the scratch directory: %w", err)
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening the scratch directory: %w", err)
+	}
+	return &Area{path: path, root: root}, nil
+}
+
+// Close releases the volume.
+func (a *Area) Close() error { return a.root.Close() }
+
+// Names lists what lies in the volume.
+func (a *Area) Names() ([]string, error) {
+	entries, err := fs.ReadDir(a.root.FS(), ".")
+	if err != nil {
+		return nil, fmt.Errorf("listing the scratch directory: %w", err)
+	}
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, nil
+}
+
+// Directory is the place of one execution.
+type Directory struct {
+	path string
+	root *os.Root
+}
+
+// Create lays out the directory of execution id, with script as its script unless that is empty. What lies there under
+// the same name is removed first.
+func (a *Area) Create(id, script string) (*Directory, error) {
+	err := a.root.Mkdir(id, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		if err := a.Remove(id); err != nil {
+			return nil, err
+		}
+		err = a.root.Mkdir(id, 0o700)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("making the directory of execution %s: %w", id, err)
+	}
+	root, err := a.root.OpenRoot(id)
+	if err != nil {
+		return nil, fmt.Errorf("opening the directory of execution %s: %w", id, err)
+	}
+	d := &Directory{path: filepath.Join(a.path, id), root: root}
+	if err := d.fill(script); err != nil {
+		return nil, errors.Join(fmt.Errorf("laying out execution %s: %w", id, err), d.Close(), a.Remove(id))
+	}
+	return d, nil
+}
+
+// fill makes the files and directories of a new execution.
+func (d *Directory) fill(script string) error {
+	for _, name := range []string{artifactsName, workName, homeName, tempName} {
+		if err := d.root.Mkdir(name, 0o700); err != nil {
+			return err
+		}
+	}
+	if script != "" {
+		if err := d.create(scriptName, script, 0o500); err != nil {
+			return err
+		}
+	}
+	return d.create(outputsName, "", 0o600)
+}
+
+func (d *Directory) create(name, text string, mode fs.FileMode) error {
+	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	if text != "" {
+		_, err = f.WriteString(text)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Script is the path of the script.
+func (d *Directory) Script() string { return filepath.Join(d.path, scriptName) }
+
+// Outputs is the path of the file to which the script writes its outputs.
+func (d *Directory) Outputs() string { return filepath.Join(d.path, outputsName) }
+
+// Artifacts is the directory in which the script leaves artifacts.
+func (d *Directory) Artifacts() string { return filepath.Join(d.path, artifactsName) }
+
+// Work is the working directory of an execution without a workspace.
+func (d *Directory) Work() string { return filepath.Join(d.path, workName) }
+
+// Home is the private HOME of the execution.
+func (d *Directory) Home() string { return filepath.Join(d.path, homeName) }
+
+// Temp is the private TMPDIR of the execution.
+func (d *Directory) Temp() string { return filepath.Join(d.path, tempName) }
+
+// Close releases the directory. What is in it stays.
+func (d *Directory) Close() error { return d.root.Close() }
+
+// ReadOutputs returns the bytes of the outputs file. It neither follows links nor waits for anybody, and reads no more
+// than outputs.MaxFile. The error is an *outputs.Error.
+func (d *Directory) ReadOutputs() ([]byte, error) {
+	before, err := d.root.Lstat(outputsName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &outputs.Error{Message: "the outputs file is gone: the script removed or moved it"}
+	}
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	if !before.Mode().IsRegular() {
+		return nil, &outputs.Error{Message: fmt.Sprintf("the outputs file is %s, not a regular file", describe(before.Mode()))}
+	}
+	if before.Size() > outputs.MaxFile {
+		return nil, tooLarge(before.Size())
+	}
+	f, err := d.root.OpenFile(outputsName, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	data, err := readSame(f, before)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, unreadable(err)
+	}
+	if len(data) > outputs.MaxFile {
+		return nil, tooLarge(int64(len(data)))
+	}
+	return data, nil
+}
+
+// readSame reads f after checking that it is the file that was looked at.
+func readSame(f *os.File, before fs.FileInfo) ([]byte, error) {
+	opened, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !os.SameFile(before, opened) {
+		return nil, errors.New("it was replaced while it was read")
+	}
+	return io.ReadAll(io.LimitReader(f, outputs.MaxFile+1))
+}
+
+func tooLarge(size int64) error {
+	return &outputs.Error{TooLarge: true,
+		Message: fmt.Sprintf("the outputs file holds %d bytes, more than %d", size, outputs.MaxFile)}
+}
+
+func unreadable(err error) error {
+	return &outputs.Error{Message: fmt.Sprintf("the outputs file cannot be read: %v", err)}
+}
+
+// describe names the kind of a file that is not regular.
+func describe(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	case mode.IsDir():
+		return "a directory"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a named pipe"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	default:
+		return "a device"
+	}
+}
