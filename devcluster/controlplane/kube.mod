@@ -1,4 +1,4 @@
-module kruntimes.io/kruntimes/hack/kube
+module kruntimes.io/kruntimes/devcluster/controlplane/kube
 
 go 1.26.0
 
