@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"context"
+	"sync"
+)
+
+// Interrupts decides what ctrl-C does. By default the first one cancels the context of the command, and a second one
+// tells the caller of Notify to leave at once. A command that has its own idea of interrupts claims them.
+type Interrupts struct {
+	mu      sync.Mutex
+	cancel  context.CancelFunc
+	seen    int
+	claimed chan struct{}
+}
+
+// NewInterrupts returns a context for the command, and the Interrupts that end it.
+func NewInterrupts(ctx context.Context) (context.Context, *Interrupts) {
+	ctx, cancel := context.WithCancel(ctx)
+	return ctx, &Interrupts{cancel: cancel}
+}
+
+// Notify reports one interrupt. It returns false when nobody is left to handle it and the program should end now.
+func (i *Interrupts) Notify() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.claimed != nil {
+		select {
+		case i.claimed <- struct{}{}:
+		default: // the command has enough of them already
+		}
+		return true
+	}
+	i.cancel()
+	i.seen++
+	return i.seen == 1
+}
+
+// Seen tells whether an interrupt has cancelled the command's context.
+func (i *Interrupts) Seen() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.seen > 0
+}
+
+// Claim hands every further interrupt to the caller, who thereby promises to end soon after the second one.
+func (i *Interrupts) Claim() <-chan struct{} {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.claimed == nil {
+		i.claimed = make(chan struct{}, 2)
+	}
+	return i.claimed
+}

@@ -1,0 +1,104 @@
+// Package krt is the command line of kruntimes: the root command, and the way from its arguments to an exit code.
+package krt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"kruntimes.io/kruntimes/krt/cli"
+)
+
+// Options is what the process hands to krt.
+type Options struct {
+	// Args is the command line, the program itself included.
+	Args []string
+	// In, Out and ErrOut are the standard streams.
+	In          io.Reader
+	Out, ErrOut io.Writer
+	// Signals delivers what ends a command: interrupts and requests to terminate.
+	Signals <-chan os.Signal
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Main runs one command line and returns the exit code of the process.
+func Main(ctx context.Context, o Options) int {
+	f := cli.NewFactory(genericiooptions.IOStreams{In: o.In, Out: o.Out, ErrOut: o.ErrOut}, o.Now)
+	if strings.TrimSuffix(filepath.Base(o.Args[0]), ".exe") == "kubectl-krt" {
+		f.Name = "kubectl krt"
+	}
+	f.Args = o.Args[1:]
+	ctx, f.Interrupts = cli.NewInterrupts(ctx)
+
+	done := make(chan error, 1)
+	go func() { done <- NewCommand(f).ExecuteContext(ctx) }()
+	for {
+		select {
+		case err := <-done:
+			return report(f, err)
+		case <-o.Signals:
+			if !f.Interrupts.Notify() {
+				return cli.ExitInterrupted
+			}
+		}
+	}
+}
+
+// report tells a person about err and returns its exit code.
+func report(f *cli.Factory, err error) int {
+	if err == nil {
+		return cli.ExitOK
+	}
+	if f.Interrupts.Seen() {
+		return cli.ExitInterrupted
+	}
+	code := cli.ExitCode(err)
+	var exit *cli.ExitError
+	if errors.As(err, &exit) && exit.Err == nil {
+		return code
+	}
+	fmt.Fprintln(f.IO.ErrOut, cli.Explain(f, err))
+	return code
+}
+
+// NewCommand returns the root command with everything below it.
+func NewCommand(f *cli.Factory) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:           "krt",
+		Short:         "Run scripts in warm Pods, and look after them",
+		Long:          long,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	if f.Name != "krt" {
+		cmd.Use = "kubectl-krt"
+		cmd.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: f.Name}
+	}
+	cmd.SetArgs(f.Args)
+	cmd.SetIn(f.IO.In)
+	cmd.SetOut(f.IO.Out)
+	cmd.SetErr(f.IO.ErrOut)
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return cli.WithHint(cli.Usagef("%w", err), "see `%s --help`", cmd.CommandPath())
+	})
+	f.ConfigFlags.AddFlags(cmd.PersistentFlags())
+	cmd.AddCommand(commands(f)...)
+	return cmd
+}
+
+const long = `krt dispatches scripts and commands as Runs into the warm Pods of a Runtime, and shows what becomes of them.
+
+Exit codes: 0 success, 1 the work failed, 2 the command line is wrong, 3 the cluster could not be reached,
+130 interrupted. "krt run --follow" ends with the script's own exit code, with 124 when the Run ran into its
+timeout, and with 125 for errors of krt itself.`
