@@ -1,0 +1,76 @@
+package decision
+
+import (
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+)
+
+// reasonSucceeded is the reason of the condition Succeeded when it is True.
+const reasonSucceeded = "Succeeded"
+
+// IsOurs tells whether the status of run may still be written by the runtimed that claimed attempt of the Run uid on
+// the Pod.
+func IsOurs(run *corev1alpha1.Run, uid string, attempt int32, pod, podUID string) bool {
+	return string(run.UID) == uid && Attempt(run) == attempt && run.IsAssignedTo(pod, podUID)
+}
+
+// Attempt returns the attempt of run, which counts from 1.
+func Attempt(run *corev1alpha1.Run) int32 { return max(run.Status.Attempt, 1) }
+
+// RunningStatus returns run with the status of an execution that has started.
+func RunningStatus(run *corev1alpha1.Run, start time.Time) *corev1alpha1.Run {
+	after := run.DeepCopy()
+	after.Status.Phase = corev1alpha1.RunRunning
+	after.Status.StartTime = microTime(start)
+	after.Status.ObservedGeneration = run.Generation
+	return after
+}
+
+// TerminalStatus returns run with the status of an execution that ended as r says. start is zero when nothing ran.
+func TerminalStatus(run *corev1alpha1.Run, r Result, start, end time.Time) *corev1alpha1.Run {
+	after := run.DeepCopy()
+	s := &after.Status
+	s.Phase, s.Reason, s.Message, s.ExitCode = r.Phase, r.Reason, bounded(r.Message, maxMessage), r.ExitCode
+	s.ObservedGeneration = run.Generation
+	s.CompletionTime = microTime(end)
+	if !start.IsZero() {
+		s.StartTime = microTime(start)
+	}
+	s.Outputs = nil
+	for key, value := range r.Outputs {
+		if s.Outputs == nil {
+			s.Outputs = make(map[string]corev1alpha1.OutputValue, len(r.Outputs))
+		}
+		s.Outputs[key] = corev1alpha1.OutputValue(value)
+	}
+	setSucceeded(s, run.Generation, end)
+	return after
+}
+
+// setSucceeded derives the condition Succeeded from the terminal phase.
+func setSucceeded(s *corev1alpha1.RunStatus, generation int64, now time.Time) {
+	condition := metav1.Condition{
+		Type: corev1alpha1.RunConditionSucceeded, Status: metav1.ConditionFalse, Reason: string(s.Reason),
+		ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now),
+	}
+	condition.Message, _, _ = strings.Cut(s.Message, "\n")
+	if s.Phase == corev1alpha1.RunSucceeded {
+		condition.Status, condition.Reason = metav1.ConditionTrue, reasonSucceeded
+	}
+	for i := range s.Conditions {
+		if s.Conditions[i].Type == condition.Type {
+			s.Conditions[i] = condition
+			return
+		}
+	}
+	s.Conditions = append(s.Conditions, condition)
+}
+
+func microTime(t time.Time) *metav1.MicroTime {
+	m := metav1.NewMicroTime(t.UTC().Truncate(time.Microsecond))
+	return &m
+}

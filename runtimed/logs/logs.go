@@ -1,0 +1,173 @@
+// Package logs turns the output of executions into log records on one writer.
+package logs
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"kruntimes.io/kruntimes/runtimed/logrecord"
+)
+
+const (
+	// tailSize is how much of standard error is kept for the message of a failed Run. Unit: bytes.
+	tailSize = 4 * 1024
+	// keptBuffer is up to which size the buffer for encoding is kept between writes. Unit: bytes.
+	keptBuffer = 64 * 1024
+)
+
+// Writer writes the records of all executions, each write as a whole.
+type Writer struct {
+	now func() time.Time
+
+	mu  sync.Mutex
+	out io.Writer
+	buf bytes.Buffer
+}
+
+// NewWriter returns a Writer to out.
+func NewWriter(out io.Writer, now func() time.Time) *Writer { return &Writer{out: out, now: now} }
+
+// Attempt is the output of one attempt of a Run. Write and End are not called concurrently with each other.
+type Attempt struct {
+	writer *Writer
+	base   logrecord.Record
+	lines  map[string]*[]byte
+	tail   []byte
+	ended  bool
+}
+
+// Attempt starts the output of one attempt.
+func (w *Writer) Attempt(run, uid string, attempt int32) *Attempt {
+	return &Attempt{
+		writer: w, base: logrecord.Record{Run: run, UID: uid, Attempt: attempt},
+		lines: map[string]*[]byte{logrecord.Stdout: new([]byte), logrecord.Stderr: new([]byte)},
+	}
+}
+
+// Write takes bytes that the execution wrote to stream, logrecord.Stdout or logrecord.Stderr. Complete lines are
+// written out before it returns.
+func (a *Attempt) Write(stream string, data []byte) error {
+	pending := a.lines[stream]
+	if pending == nil {
+		return fmt.Errorf("writing the log of Run %s: unknown stream %q", a.base.Run, stream)
+	}
+	if stream == logrecord.Stderr {
+		a.tail = append(a.tail, data...)
+		if over := len(a.tail) - tailSize; over > 0 {
+			a.tail = append(a.tail[:0], a.tail[over:]...)
+		}
+	}
+	return a.writer.write(func(emit emitFunc) error {
+		record := a.base
+		record.Stream = stream
+		rest, err := split(*pending, data, func(line []byte, partial bool) error {
+			record.Partial = partial
+			return emit(record.WithBytes(line))
+		})
+		*pending = rest
+		return err
+	})
+}
+
+// End writes what is left of unfinished lines and the record that ends the attempt. Calls after the first do nothing.
+func (a *Attempt) End() error {
+	if a.ended {
+		return nil
+	}
+	a.ended = true
+	return a.writer.write(func(emit emitFunc) error {
+		for _, stream := range []string{logrecord.Stdout, logrecord.Stderr} {
+			pending := a.lines[stream]
+			if len(*pending) == 0 {
+				continue
+			}
+			record := a.base
+			record.Stream, record.Partial = stream, true
+			if err := emit(record.WithBytes(*pending)); err != nil {
+				return err
+			}
+			*pending = nil
+		}
+		end := a.base
+		end.End = true
+		return emit(end)
+	})
+}
+
+// StderrTail returns the last bytes of standard error.
+func (a *Attempt) StderrTail() []byte { return a.tail }
+
+type emitFunc func(logrecord.Record) error
+
+// write collects the records that produce emits and writes them at once.
+func (w *Writer) write(produce func(emitFunc) error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.buf.Reset()
+	if w.buf.Cap() > keptBuffer {
+		w.buf = bytes.Buffer{}
+	}
+	now := w.now().UTC()
+	err := produce(func(r logrecord.Record) error {
+		r.Time = now
+		return r.Encode(&w.buf)
+	})
+	if err != nil {
+		return err
+	}
+	if w.buf.Len() == 0 {
+		return nil
+	}
+	if _, err := w.out.Write(w.buf.Bytes()); err != nil {
+		return fmt.Errorf("writing log records: %w", err)
+	}
+	return nil
+}
+
+// split emits the complete lines of pending followed by data, and cuts those that are too long. It returns the
+// unfinished line, which reuses the memory of pending.
+func split(pending, data []byte, emit func(line []byte, partial bool) error) ([]byte, error) {
+	for len(data) > 0 {
+		line, rest, complete := bytes.Cut(data, []byte{'\n'})
+		for len(pending)+len(line) > logrecord.MaxLine {
+			take := logrecord.MaxLine - len(pending)
+			pending = append(pending, line[:take]...)
+			line = line[take:]
+			cut := cutAt(pending, line[0])
+			if err := emit(pending[:cut], true); err != nil {
+				return nil, err
+			}
+			pending = append(pending[:0], pending[cut:]...)
+		}
+		pending = append(pending, line...)
+		if !complete {
+			break
+		}
+		if err := emit(pending, false); err != nil {
+			return nil, err
+		}
+		pending = pending[:0]
+		data = rest
+	}
+	return pending, nil
+}
+
+// cutAt returns where to cut text, which next follows, so that no character is cut in two where that can be avoided.
+func cutAt(text []byte, next byte) int {
+	if utf8.RuneStart(next) {
+		return len(text)
+	}
+	for i := len(text) - 1; i >= 0 && i > len(text)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(text[i]) {
+			if utf8.FullRune(text[i:]) {
+				break
+			}
+			return i
+		}
+	}
+	return len(text)
+}

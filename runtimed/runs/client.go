@@ -1,0 +1,86 @@
+// Package runs is runtimed's view of the API: the Runs assigned to its own Pod, and nothing else.
+//
+// It is built on the bare REST client with a scheme of one group, because client sets and caches would cost more memory
+// than all of runtimed may use.
+package runs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+)
+
+const (
+	resource = "runs"
+	// requestTimeout bounds a single get or patch.
+	requestTimeout = 10 * time.Second
+)
+
+// Client reads and writes Runs of one namespace.
+type Client struct {
+	rest       rest.Interface
+	parameters runtime.ParameterCodec
+	namespace  string
+}
+
+// NewClient returns a Client for the namespace. config is not changed.
+func NewClient(config *rest.Config, namespace string) (*Client, error) {
+	scheme := runtime.NewScheme()
+	if err := corev1alpha1.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("building the scheme: %w", err)
+	}
+	config = rest.CopyConfig(config)
+	config.APIPath = "/apis"
+	config.GroupVersion = &corev1alpha1.GroupVersion
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	config.ContentType = runtime.ContentTypeJSON
+	config.QPS = -1
+	if config.UserAgent == "" {
+		config.UserAgent = "kruntimes-runtimed"
+	}
+	client, err := rest.RESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("building the API client: %w", err)
+	}
+	return &Client{rest: client, parameters: runtime.NewParameterCodec(scheme), namespace: namespace}, nil
+}
+
+// Get reads a Run.
+func (c *Client) Get(ctx context.Context, name string) (*corev1alpha1.Run, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	run := &corev1alpha1.Run{}
+	err := c.rest.Get().Namespace(c.namespace).Resource(resource).Name(name).Do(ctx).Into(run)
+	if err != nil {
+		return nil, fmt.Errorf("reading Run %s: %w", name, err)
+	}
+	return run, nil
+}
+
+// PatchStatus sends a merge patch, as statuspatch builds it, and returns what became of the Run.
+func (c *Client) PatchStatus(ctx context.Context, name string, patch []byte) (*corev1alpha1.Run, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	run := &corev1alpha1.Run{}
+	err := c.rest.Patch(types.MergePatchType).Namespace(c.namespace).Resource(resource).Name(name).
+		SubResource("status").Body(patch).Do(ctx).Into(run)
+	if err != nil {
+		return nil, fmt.Errorf("patching the status of Run %s: %w", name, err)
+	}
+	return run, nil
+}
+
+func (c *Client) list(ctx context.Context, opts metav1.ListOptions) (*corev1alpha1.RunList, error) {
+	list := &corev1alpha1.RunList{}
+	err := c.rest.Get().Namespace(c.namespace).Resource(resource).
+		VersionedParams(&opts, c.parameters).Do(ctx).Into(list)
+	return list, err
+}
