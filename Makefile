@@ -1,0 +1,37 @@
+# kruntimes: everything a person or a machine does with this tree starts here. "make help" lists it.
+# What a target needs it makes itself; Go, git and make are enough (install, deploy and undeploy also want kubectl).
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.DEFAULT_GOAL := help
+
+GO ?= go
+BIN := bin
+MODULE := kruntimes.io/kruntimes
+
+# VERSION goes into the binaries; a tag where there is one.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+include hack/make/tools.mk
+include hack/make/build.mk
+include hack/make/generate.mk
+include hack/make/test.mk
+include hack/make/verify.mk
+include hack/make/deploy.mk
+
+##@ General
+
+.PHONY: help
+help: ## Print this list.
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-zA-Z0-9_-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' Makefile hack/make/*.mk
+
+.PHONY: presubmit
+presubmit: verify lint test demo ## All that a change must pass; .ci/run does the same, with times.
+
+.PHONY: clean
+clean: ## Remove what was built here. The control plane's cache stays: see docs/development.md.
+	rm -rf $(BIN) cover.out

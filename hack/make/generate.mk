@@ -1,0 +1,21 @@
+# Generated files. They are committed; "make verify" fails when they are stale.
+
+##@ Generate
+
+.PHONY: generate
+generate: generate-deepcopy generate-crds generate-proto ## Regenerate deep copies, CRDs and the gRPC code in place.
+
+.PHONY: generate-deepcopy
+generate-deepcopy: $(call tool,controller-gen)
+	$(BIN)/tools/controller-gen object:headerFile=hack/boilerplate.go.txt paths=./apis/...
+
+# hack/crds strips the descriptions below embedded Kubernetes types and refuses a CRD that client-side apply cannot carry.
+.PHONY: generate-crds
+generate-crds: $(call tool,controller-gen)
+	$(BIN)/tools/controller-gen crd:generateEmbeddedObjectMeta=true paths=./apis/... output:crd:dir=config/crd/bases
+	$(GO) run ./hack/crds config/crd/bases/*.yaml
+
+.PHONY: generate-proto
+generate-proto: $(foreach t,buf protoc-gen-go protoc-gen-go-grpc,$(call tool,$(t)))
+	$(BIN)/tools/buf lint
+	$(BIN)/tools/buf generate

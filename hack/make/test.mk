@@ -1,0 +1,41 @@
+# Tests. They need no cluster: the control plane is built from pinned modules into a cache, see docs/development.md.
+
+# Packages of the integration layers; all others are unit tests.
+INTEGRATION := ./test/envtest/... ./test/system/...
+UNIT = $$($(GO) list ./... | grep -v '^$(MODULE)/test/')
+TESTFLAGS ?=
+
+##@ Test
+
+.PHONY: test
+test: test-unit test-integration ## Run every test that needs no cluster; sets up all that they need.
+
+.PHONY: test-unit
+test-unit: ## Run the unit tests.
+	$(GO) test $(TESTFLAGS) $(UNIT)
+
+.PHONY: test-race
+test-race: ## Run the unit tests under the race detector (needs a C compiler).
+	CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) $(UNIT)
+
+.PHONY: test-integration
+test-integration: controlplane build ## Run the suites against a real API server and etcd.
+	KUBEBUILDER_ASSETS="$$($(GO) run ./hack/controlplane)" $(GO) test -timeout 30m $(TESTFLAGS) $$($(GO) list $(INTEGRATION) 2>/dev/null)
+
+.PHONY: controlplane
+controlplane: ## Build the embedded control plane into its cache (minutes the first time, a second after that).
+	@$(GO) run ./hack/controlplane >/dev/null
+
+.PHONY: demo
+demo: controlplane build ## Start a control plane, run the examples and 50 Runs at once, print what came of them.
+	$(GO) run ./hack/demo
+
+##@ Benchmarks
+
+.PHONY: bench-quick
+bench-quick: controlplane build ## Compare Runs with the floor of three API writes, in under two minutes.
+	$(GO) run ./test/perf/bench --quick
+
+.PHONY: bench
+bench: controlplane build ## Run all benchmarks; BENCH_JSON=file also writes the figures there.
+	$(GO) run ./test/perf/bench

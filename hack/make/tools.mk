@@ -1,0 +1,35 @@
+# Build tools, from modules of their own so that they never enter the product's dependency graph.
+#
+# A tool is built once per version: its stamp carries a hash of the module that pins it. "$(call tool,NAME)" is the
+# prerequisite that stands for the built tool bin/tools/NAME.
+
+hash = $(shell cat $(1)/go.mod $(1)/go.sum | git hash-object --stdin | cut -c1-12)
+TOOLS_HASH := $(call hash,hack/tools)
+LINT_HASH := $(call hash,hack/tools/lint)
+
+tool = $(BIN)/tools/.$(1)-$(if $(filter golangci-lint,$(1)),$(LINT_HASH),$(TOOLS_HASH))
+
+PACKAGE_buf := github.com/bufbuild/buf/cmd/buf
+PACKAGE_controller-gen := sigs.k8s.io/controller-tools/cmd/controller-gen
+PACKAGE_kustomize := sigs.k8s.io/kustomize/kustomize/v5
+PACKAGE_protoc-gen-go := google.golang.org/protobuf/cmd/protoc-gen-go
+PACKAGE_protoc-gen-go-grpc := google.golang.org/grpc/cmd/protoc-gen-go-grpc
+PACKAGE_golangci-lint := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+TOOLS := buf controller-gen kustomize protoc-gen-go protoc-gen-go-grpc
+
+##@ Tools
+
+.PHONY: tools
+tools: $(foreach t,$(TOOLS) golangci-lint,$(call tool,$(t))) ## Build the pinned tools into bin/tools; the linter takes some minutes the first time.
+
+# $(1): tool, $(2): folder of the module that pins it.
+define build-tool
+$(call tool,$(1)):
+	@echo "building $(1), once per version" >&2
+	@mkdir -p $(BIN)/tools && rm -f $(BIN)/tools/.$(1)-????????????
+	cd $(2) && CGO_ENABLED=0 $(GO) build -trimpath -o $(CURDIR)/$(BIN)/tools/$(1) $$(PACKAGE_$(1))
+	@touch $$@
+endef
+$(foreach t,$(TOOLS),$(eval $(call build-tool,$(t),hack/tools)))
+$(eval $(call build-tool,golangci-lint,hack/tools/lint))
