@@ -224,7 +224,7 @@ type RunResources struct {
 	// requests maps a logical resource, as declared by the Runtime's capacity, to the units taken. "runs" defaults to 1.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
-	// +kubebuilder:validation:XValidation:rule="self.all(k, quantity(string(self[k])).compareTo(quantity('0')) >= 0)",message="requests must not be negative"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !string(self[k]).startsWith('-'))",message="requests must not be negative"
 	Requests corev1.ResourceList `json:"requests,omitempty"`
 }
 

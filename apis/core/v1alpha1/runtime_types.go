@@ -36,7 +36,7 @@ type RuntimeSpec struct {
 	// +optional
 	// +kubebuilder:default={runs: "4"}
 	// +kubebuilder:validation:MaxProperties=16
-	// +kubebuilder:validation:XValidation:rule="self.all(k, quantity(string(self[k])).compareTo(quantity('0')) >= 0)",message="capacity must not be negative"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !string(self[k]).startsWith('-'))",message="capacity must not be negative"
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 
 	// template is the Pod. Its first container is named runtime and executes Runs; the rest is yours. Reserved: the

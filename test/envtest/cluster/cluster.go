@@ -1,0 +1,92 @@
+// Package cluster starts a real etcd and kube-apiserver for a test suite, with the definitions, roles and admission
+// policies of kruntimes installed as "krt dev" installs them, and hands out identities: the administrator, users with
+// given rights, ServiceAccounts, and Pods with tokens bound to them.
+//
+// There is no kubelet, no controller manager and no garbage collector: Pods are made by hand. A suite shares one
+// control plane per package and takes a namespace per test:
+//
+//	var shared *cluster.Cluster
+//
+//	func TestMain(m *testing.M) {
+//		shared = cluster.MustStart()
+//		defer shared.Stop()
+//		m.Run()
+//	}
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+)
+
+// Deadline is how long the functions of this package, and Eventually, wait before they give a test up.
+const Deadline = 60 * time.Second
+
+// Cluster is a running control plane.
+type Cluster struct {
+	env    *envtest.Environment
+	config *rest.Config
+	admin  client.Client
+}
+
+// MustStart starts a control plane and panics where it cannot, which ends the test binary with a failure.
+func MustStart() *Cluster {
+	c, err := start()
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+func start() (*Cluster, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	c := &Cluster{env: &envtest.Environment{}}
+	cfg, err := c.env.Start()
+	if err != nil {
+		return nil, fmt.Errorf("starting the control plane: %w", err)
+	}
+	cfg.QPS = -1
+	c.config = cfg
+	if c.admin, err = client.New(cfg, client.Options{Scheme: Scheme()}); err == nil {
+		err = c.install(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.env.Stop())
+	}
+	return c, nil
+}
+
+// Stop ends the control plane. It panics where a process stays behind.
+func (c *Cluster) Stop() {
+	if err := c.env.Stop(); err != nil {
+		panic(fmt.Errorf("stopping the control plane: %w", err))
+	}
+}
+
+// Scheme holds the kinds of Kubernetes and of kruntimes.
+func Scheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, corev1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			panic(err) // Only a programming error makes this fail.
+		}
+	}
+	return scheme
+}
+
+// Config is the administrator's. It is a copy: change what you like.
+func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
+
+// Admin is an uncached client of the administrator.
+func (c *Cluster) Admin() client.Client { return c.admin }
