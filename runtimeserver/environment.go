@@ -1,0 +1,32 @@
+package runtimeserver
+
+import (
+	"strings"
+
+	runtimev1 "kruntimes.io/kruntimes/apis/runtime/v1"
+)
+
+// mergeEnvironment returns inherited ("name=value") with added after it, each name once, with its last value, at the
+// place where the name appeared first.
+func mergeEnvironment(inherited []string, added []*runtimev1.EnvVar) []*runtimev1.EnvVar {
+	merged := make([]*runtimev1.EnvVar, 0, len(inherited)+len(added))
+	places := make(map[string]int, cap(merged))
+	put := func(name, value string) {
+		entry := &runtimev1.EnvVar{Name: name, Value: value}
+		if place, ok := places[name]; ok {
+			merged[place] = entry
+			return
+		}
+		places[name] = len(merged)
+		merged = append(merged, entry)
+	}
+	for _, entry := range inherited {
+		if name, value, ok := strings.Cut(entry, "="); ok {
+			put(name, value)
+		}
+	}
+	for _, entry := range added {
+		put(entry.GetName(), entry.GetValue())
+	}
+	return merged
+}

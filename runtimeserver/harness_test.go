@@ -1,0 +1,401 @@
+package runtimeserver_test
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	runtimev1 "kruntimes.io/kruntimes/apis/runtime/v1"
+)
+
+// patience is how long a test waits for what must happen before it fails.
+const patience = 30 * time.Second
+
+// binary is the runtime server, built once.
+var binary string
+
+func TestMain(m *testing.M) {
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "runtimeserver")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	binary = os.Getenv("RUNTIME_SERVER")
+	if binary == "" {
+		binary = filepath.Join(dir, "runtime-server")
+		args := append(append([]string{"build"}, buildFlags...), "-o", binary, "kruntimes.io/kruntimes/cmd/runtime-server")
+		if output, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "building the runtime server: %v\n%s", err, output)
+			return 1
+		}
+	}
+	return m.Run()
+}
+
+// runtimed is the other side of the contract: it records what the server tells it.
+type runtimed struct {
+	runtimev1.UnimplementedRuntimedServiceServer
+	socket string
+	nonce  string
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	grpc    *grpc.Server
+	hellos  []*runtimev1.Hello
+	stream  grpc.BidiStreamingServer[runtimev1.ServerEvent, runtimev1.Command]
+	records map[string]*record
+	paused  bool
+	errs    []string
+}
+
+// record is what is known of one execution.
+type record struct {
+	started        *runtimev1.Started
+	stdout, stderr bytes.Buffer
+	exited         *runtimev1.Exited
+	messages       int
+}
+
+func newRuntimed(t testing.TB, socket string) *runtimed {
+	t.Helper()
+	r := &runtimed{socket: socket, nonce: "the-nonce-that-nobody-may-see", records: map[string]*record{}}
+	r.changed = sync.NewCond(&r.mu)
+	r.listen(t)
+	t.Cleanup(func() { r.goAway() })
+	return r
+}
+
+// listen starts to serve, at first or after goAway.
+func (r *runtimed) listen(t testing.TB) {
+	t.Helper()
+	listener, err := net.Listen("unix", r.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	runtimev1.RegisterRuntimedServiceServer(server, r)
+	r.mu.Lock()
+	r.grpc = server
+	r.mu.Unlock()
+	go func() { _ = server.Serve(listener) }()
+}
+
+// goAway breaks every connection and stops listening.
+func (r *runtimed) goAway() {
+	r.mu.Lock()
+	server := r.grpc
+	r.stream, r.paused = nil, false
+	r.changed.Broadcast()
+	r.mu.Unlock()
+	server.Stop()
+}
+
+// Connect serves one stream.
+func (r *runtimed) Connect(stream grpc.BidiStreamingServer[runtimev1.ServerEvent, runtimev1.Command]) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	hello := first.GetHello()
+	if hello == nil {
+		return status.Error(codes.InvalidArgument, "no hello")
+	}
+	r.mu.Lock()
+	if r.stream != nil || len(r.hellos) > 0 && hello.GetNonce() != r.nonce {
+		r.mu.Unlock()
+		return status.Error(codes.PermissionDenied, "a stranger")
+	}
+	err = stream.Send(&runtimev1.Command{Command: &runtimev1.Command_Welcome{Welcome: &runtimev1.Welcome{Nonce: r.nonce}}})
+	r.hellos = append(r.hellos, hello)
+	r.stream = stream
+	r.changed.Broadcast()
+	r.mu.Unlock()
+	for err == nil {
+		r.awaitUnpaused()
+		var event *runtimev1.ServerEvent
+		if event, err = stream.Recv(); err == nil {
+			r.note(event)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stream == stream {
+		r.stream = nil
+	}
+	r.changed.Broadcast()
+	return nil
+}
+
+// pause stops reading from the stream, as a slow runtimed would.
+func (r *runtimed) pause(paused bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.paused = paused
+	r.changed.Broadcast()
+}
+
+func (r *runtimed) awaitUnpaused() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.paused {
+		r.changed.Wait()
+	}
+}
+
+// note records an event and checks the order that the contract promises.
+func (r *runtimed) note(event *runtimev1.ServerEvent) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.changed.Broadcast()
+	switch e := event.GetEvent().(type) {
+	case *runtimev1.ServerEvent_Started:
+		rec := r.record(e.Started.GetExecutionId())
+		if rec.started != nil || rec.exited != nil {
+			r.errs = append(r.errs, "Started came twice or after Exited: "+e.Started.GetExecutionId())
+		}
+		rec.started = e.Started
+	case *runtimev1.ServerEvent_Output:
+		rec := r.record(e.Output.GetExecutionId())
+		rec.messages++
+		if size := len(e.Output.GetData()); rec.started == nil || rec.exited != nil || size == 0 || size > 32<<10 {
+			r.errs = append(r.errs, fmt.Sprintf("Output of %d bytes outside of Started and Exited, or of a wrong size", size))
+		}
+		if e.Output.GetStream() == runtimev1.OutputStream_OUTPUT_STREAM_STDOUT {
+			rec.stdout.Write(e.Output.GetData())
+		} else {
+			rec.stderr.Write(e.Output.GetData())
+		}
+	case *runtimev1.ServerEvent_Exited:
+		rec := r.record(e.Exited.GetExecutionId())
+		if rec.exited != nil {
+			r.errs = append(r.errs, "Exited came twice: "+e.Exited.GetExecutionId())
+		}
+		rec.exited = e.Exited
+	default:
+		r.errs = append(r.errs, fmt.Sprintf("unexpected event %v", event))
+	}
+}
+
+func (r *runtimed) record(id string) *record {
+	rec := r.records[id]
+	if rec == nil {
+		rec = &record{}
+		r.records[id] = rec
+	}
+	return rec
+}
+
+// await waits until condition holds. The lock is held while it is called.
+func (r *runtimed) await(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	over := false
+	timer := time.AfterFunc(patience, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		over = true
+		r.changed.Broadcast()
+	})
+	defer timer.Stop()
+	for !condition() && !over {
+		r.changed.Wait()
+	}
+	if !condition() {
+		t.Fatalf("waited %v for %s", patience, what)
+	}
+	if len(r.errs) > 0 {
+		t.Fatalf("the contract was broken: %q", r.errs)
+	}
+}
+
+func (r *runtimed) command(t testing.TB, c *runtimev1.Command) {
+	t.Helper()
+	r.await(t, "the server to join", func() bool { return r.stream != nil })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.stream.Send(c); err != nil {
+		t.Fatalf("sending a command: %v", err)
+	}
+}
+
+func (r *runtimed) execute(t testing.TB, e *runtimev1.Execute) {
+	t.Helper()
+	if e.WorkingDirectory == "" {
+		e.WorkingDirectory = "/"
+	}
+	r.command(t, &runtimev1.Command{Command: &runtimev1.Command_Execute{Execute: e}})
+}
+
+// script starts a shell script.
+func (r *runtimed) script(t testing.TB, id, script string) {
+	t.Helper()
+	r.execute(t, &runtimev1.Execute{ExecutionId: id, Argv: []string{"/bin/sh", "-c", script}})
+}
+
+func (r *runtimed) stop(t testing.TB, id string, grace time.Duration) {
+	t.Helper()
+	r.command(t, &runtimev1.Command{Command: &runtimev1.Command_Stop{
+		Stop: &runtimev1.Stop{ExecutionId: id, GraceMillis: grace.Milliseconds()}}})
+}
+
+func (r *runtimed) shutdown(t testing.TB) {
+	t.Helper()
+	r.command(t, &runtimev1.Command{Command: &runtimev1.Command_Shutdown{Shutdown: &runtimev1.Shutdown{}}})
+}
+
+// awaitExited waits for the end of an execution and returns all that is known of it.
+func (r *runtimed) awaitExited(t testing.TB, id string) *record {
+	t.Helper()
+	r.await(t, "the end of "+id, func() bool { return r.record(id).exited != nil })
+	return r.record(id)
+}
+
+// awaitStdout waits until the standard output of id holds all of words, and returns the fields of it.
+func (r *runtimed) awaitStdout(t testing.TB, id string, words ...string) []string {
+	t.Helper()
+	var fields []string
+	r.await(t, fmt.Sprintf("%q on the output of %s", words, id), func() bool {
+		output := r.record(id).stdout.String()
+		fields = strings.Fields(output)
+		for _, word := range words {
+			if !strings.Contains(output, word) {
+				return false
+			}
+		}
+		return true
+	})
+	return fields
+}
+
+// process is a running runtime server.
+type process struct {
+	cmd    *exec.Cmd
+	stderr *os.File
+	ended  chan error
+}
+
+// start starts a runtime server and its runtimed in a new directory.
+func start(t testing.TB, args ...string) (*runtimed, *process) {
+	t.Helper()
+	socket := filepath.Join(t.TempDir(), "runtimed.sock")
+	r := newRuntimed(t, socket)
+	return r, startServer(t, socket, args...)
+}
+
+func startServer(t testing.TB, socket string, args ...string) *process {
+	t.Helper()
+	return startCommand(t, append([]string{binary, "serve", "--socket=" + socket}, args...)...)
+}
+
+// startCommand starts a server by a command line that ends up in it.
+func startCommand(t testing.TB, argv ...string) *process {
+	t.Helper()
+	stderr, err := os.CreateTemp(t.TempDir(), "stderr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{
+		cmd:    exec.Command(argv[0], argv[1:]...),
+		stderr: stderr, ended: make(chan error, 1),
+	}
+	p.cmd.Stderr = stderr
+	p.cmd.Env = append(os.Environ(), "INHERITED=from the image")
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { p.ended <- p.cmd.Wait() }()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		if log, err := os.ReadFile(stderr.Name()); err == nil {
+			if bytes.Contains(log, []byte("DATA RACE")) || bytes.Contains(log, []byte("panic")) {
+				t.Errorf("the server says:\n%s", log)
+			} else if t.Failed() {
+				t.Logf("the server says:\n%s", log)
+			}
+		}
+	})
+	return p
+}
+
+// awaitEnd waits for the end of the server and returns its exit code.
+func (p *process) awaitEnd(t testing.TB) int {
+	t.Helper()
+	select {
+	case err := <-p.ended:
+		p.ended <- err
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(patience):
+		t.Fatalf("the server did not end within %v", patience)
+		return 0
+	}
+}
+
+// requireGone fails when a process is there. A process that is a zombie, or that just ends, counts as being there.
+func requireGone(t testing.TB, pids ...int) {
+	t.Helper()
+	for _, pid := range pids {
+		if err := unix.Kill(pid, 0); err != syscall.ESRCH {
+			t.Errorf("process %d is still there: kill says %v", pid, err)
+		}
+	}
+}
+
+// awaitGone waits for the end of a process that is not our child.
+func awaitGone(t testing.TB, pids ...int) {
+	t.Helper()
+	for _, pid := range pids {
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err == unix.ESRCH {
+			continue
+		}
+		if err != nil {
+			t.Fatalf("opening process %d: %v", pid, err)
+		}
+		polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		deadline := time.Now().Add(patience)
+		n := 0
+		for n == 0 && time.Now().Before(deadline) {
+			n, _ = unix.Poll(polled, int(time.Until(deadline).Milliseconds()))
+			n = max(n, 0) // interrupted
+		}
+		_ = unix.Close(fd)
+		if n == 0 {
+			t.Errorf("process %d did not end within %v", pid, patience)
+		}
+	}
+}
+
+func pids(t testing.TB, fields []string) []int {
+	t.Helper()
+	var found []int
+	for _, field := range fields {
+		if pid, err := strconv.Atoi(field); err == nil {
+			found = append(found, pid)
+		}
+	}
+	return found
+}

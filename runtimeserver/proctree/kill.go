@@ -1,0 +1,70 @@
+package proctree
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+// maxFreezeRounds bounds how long Freeze runs after a tree that forks as fast as it is stopped. Killing follows either
+// way, and callers come back until nothing is left.
+const maxFreezeRounds = 64
+
+// Signal sends sig once to every descendant of pid, parents first.
+func (r *Reader) Signal(pid int, sig unix.Signal) {
+	for _, victim := range r.Descendants(pid) {
+		_ = unix.Kill(victim, sig) // Gone, or not ours to signal: both show in the next look.
+	}
+}
+
+// Freeze stops every descendant of the given processes until a whole look finds nothing new, and returns them. A
+// process that is stopped neither forks nor sees the death of another one, so a pair that restarts each other cannot
+// run away while it is killed one by one.
+func (r *Reader) Freeze(pids ...int) []int {
+	stopped := map[int]bool{}
+	var victims []int
+	for range maxFreezeRounds {
+		settled := true
+		for _, pid := range r.Descendants(pids...) {
+			if !stopped[pid] {
+				stopped[pid], settled = true, false
+				victims = append(victims, pid)
+				_ = unix.Kill(pid, unix.SIGSTOP)
+			}
+		}
+		if settled {
+			break
+		}
+	}
+	return victims
+}
+
+// Kill stops and then kills every descendant of pid. It does not wait for their end: the caller reaps, and calls it
+// again while something is left.
+//
+// Whole process groups are signalled besides single processes, because that is atomic against fork: a chain of
+// processes that fork and exit faster than they can be looked up dies with its group. The caller warrants that no
+// descendant shares a process group with a process outside of the tree; starting each tree with setsid does.
+func (r *Reader) Kill(pid int) {
+	victims := r.Freeze(pid)
+	groups := map[int]bool{}
+	for _, victim := range victims {
+		if group, err := unix.Getpgid(victim); err == nil && group > 1 && group != unix.Getpgrp() {
+			groups[group] = true
+		}
+		_ = unix.Kill(victim, unix.SIGKILL)
+	}
+	for group := range groups {
+		_ = unix.Kill(-group, unix.SIGKILL)
+	}
+}
+
+// KillEach kills the given processes and everything below them, one by one, for trees that may share a process group
+// with processes that must live. It does not wait for their end.
+func (r *Reader) KillEach(pids ...int) {
+	for _, pid := range pids {
+		_ = unix.Kill(pid, unix.SIGSTOP)
+	}
+	victims := append(r.Freeze(pids...), pids...)
+	for _, victim := range victims {
+		_ = unix.Kill(victim, unix.SIGKILL)
+	}
+}
