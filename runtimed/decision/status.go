@@ -1,10 +1,12 @@
 package decision
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 )
@@ -20,6 +22,9 @@ func IsOurs(run *corev1alpha1.Run, uid string, attempt int32, pod, podUID string
 
 // Attempt returns the attempt of run, which counts from 1.
 func Attempt(run *corev1alpha1.Run) int32 { return max(run.Status.Attempt, 1) }
+
+// ExecutionID names one attempt of a Run; it is unique for the lifetime of a Pod.
+func ExecutionID(uid types.UID, attempt int32) string { return fmt.Sprintf("%s.%d", uid, attempt) }
 
 // RunningStatus returns run with the status of an execution that has started.
 func RunningStatus(run *corev1alpha1.Run, start time.Time) *corev1alpha1.Run {

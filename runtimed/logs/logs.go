@@ -31,13 +31,14 @@ type Writer struct {
 // NewWriter returns a Writer to out.
 func NewWriter(out io.Writer, now func() time.Time) *Writer { return &Writer{out: out, now: now} }
 
-// Attempt is the output of one attempt of a Run. Write and End are not called concurrently with each other.
+// Attempt is the output of one attempt of a Run.
 type Attempt struct {
 	writer *Writer
 	base   logrecord.Record
-	lines  map[string]*[]byte
-	tail   []byte
-	ended  bool
+	// What follows is guarded by the writer's lock.
+	lines map[string]*[]byte
+	tail  []byte
+	ended bool
 }
 
 // Attempt starts the output of one attempt.
@@ -49,19 +50,19 @@ func (w *Writer) Attempt(run, uid string, attempt int32) *Attempt {
 }
 
 // Write takes bytes that the execution wrote to stream, logrecord.Stdout or logrecord.Stderr. Complete lines are
-// written out before it returns.
+// written out before it returns. What comes after End is dropped.
 func (a *Attempt) Write(stream string, data []byte) error {
 	pending := a.lines[stream]
 	if pending == nil {
 		return fmt.Errorf("writing the log of Run %s: unknown stream %q", a.base.Run, stream)
 	}
-	if stream == logrecord.Stderr {
-		a.tail = append(a.tail, data...)
-		if over := len(a.tail) - tailSize; over > 0 {
-			a.tail = append(a.tail[:0], a.tail[over:]...)
-		}
-	}
 	return a.writer.write(func(emit emitFunc) error {
+		if a.ended {
+			return nil
+		}
+		if stream == logrecord.Stderr {
+			a.keepTail(data)
+		}
 		record := a.base
 		record.Stream = stream
 		rest, err := split(*pending, data, func(line []byte, partial bool) error {
@@ -75,11 +76,11 @@ func (a *Attempt) Write(stream string, data []byte) error {
 
 // End writes what is left of unfinished lines and the record that ends the attempt. Calls after the first do nothing.
 func (a *Attempt) End() error {
-	if a.ended {
-		return nil
-	}
-	a.ended = true
 	return a.writer.write(func(emit emitFunc) error {
+		if a.ended {
+			return nil
+		}
+		a.ended = true
 		for _, stream := range []string{logrecord.Stdout, logrecord.Stderr} {
 			pending := a.lines[stream]
 			if len(*pending) == 0 {
@@ -99,7 +100,19 @@ func (a *Attempt) End() error {
 }
 
 // StderrTail returns the last bytes of standard error.
-func (a *Attempt) StderrTail() []byte { return a.tail }
+func (a *Attempt) StderrTail() []byte {
+	a.writer.mu.Lock()
+	defer a.writer.mu.Unlock()
+	return bytes.Clone(a.tail)
+}
+
+// keepTail remembers the last bytes of standard error. The caller holds the writer's lock.
+func (a *Attempt) keepTail(data []byte) {
+	a.tail = append(a.tail, data...)
+	if over := len(a.tail) - tailSize; over > 0 {
+		a.tail = append(a.tail[:0], a.tail[over:]...)
+	}
+}
 
 type emitFunc func(logrecord.Record) error
 

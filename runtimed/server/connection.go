@@ -269,8 +269,9 @@ func (c *Connection) loseExcept(keep func(id string) bool) {
 	}
 }
 
-// Shutdown asks the server to end every execution and then itself. Nothing happens when none is connected.
-func (c *Connection) Shutdown(_ context.Context) error {
+// Shutdown asks the server to end every execution and then itself, and waits until it is gone or ctx ends. Nothing
+// happens when none is connected.
+func (c *Connection) Shutdown(ctx context.Context) error {
 	c.mu.Lock()
 	s := c.stream
 	c.mu.Unlock()
@@ -281,7 +282,12 @@ func (c *Connection) Shutdown(_ context.Context) error {
 	if err != nil {
 		return fmt.Errorf("shutting the runtime server down: %w", err)
 	}
-	return nil
+	select {
+	case <-s.stream.Context().Done():
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the runtime server to go: %w", ctx.Err())
+	}
 }
 
 // errClosed is returned by send after the stream ended.

@@ -1,0 +1,227 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	runtimev1 "kruntimes.io/kruntimes/apis/runtime/v1"
+	"kruntimes.io/kruntimes/runtimed/decision"
+	"kruntimes.io/kruntimes/runtimed/logs"
+	"kruntimes.io/kruntimes/runtimed/server"
+	"kruntimes.io/kruntimes/runtimed/staging"
+	"kruntimes.io/kruntimes/runtimed/state"
+)
+
+// claim carries one attempt of one Run.
+type claim struct {
+	e       *Executor
+	id      string
+	name    string
+	uid     string
+	attempt int32
+	log     logr.Logger
+
+	// changed holds a token when latest was replaced. left is closed when the Run is not on this Pod any more.
+	changed chan struct{}
+	left    chan struct{}
+
+	mu     sync.Mutex
+	latest *corev1alpha1.Run
+
+	// done marks a tombstone. Guarded by the Executor's lock.
+	done bool
+}
+
+func newClaim(e *Executor, run *corev1alpha1.Run, id string) *claim {
+	return &claim{
+		e: e, id: id, name: run.Name, uid: string(run.UID), attempt: decision.Attempt(run), latest: run,
+		log:     e.Log.WithValues("run", run.Name, "uid", run.UID, "attempt", decision.Attempt(run)),
+		changed: make(chan struct{}, 1), left: make(chan struct{}),
+	}
+}
+
+// current returns the latest state of the Run that is known.
+func (c *claim) current() *corev1alpha1.Run {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.latest
+}
+
+// update takes a later state of the Run; one that is older than what is known is dropped.
+func (c *claim) update(run *corev1alpha1.Run) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.latest == nil {
+		return // a tombstone
+	}
+	order, err := resourceversion.CompareResourceVersion(run.ResourceVersion, c.latest.ResourceVersion)
+	if err == nil && order <= 0 {
+		return
+	}
+	c.latest = run
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
+// leave notes that the Run is not on this Pod any more. The caller holds the Executor's lock.
+func (c *claim) leave() {
+	if !c.hasLeft() {
+		close(c.left)
+	}
+}
+
+func (c *claim) hasLeft() bool {
+	select {
+	case <-c.left:
+		return true
+	default:
+		return false
+	}
+}
+
+// carry takes the Run from its assignment to its end.
+func (c *claim) carry(ctx context.Context, found decision.Found) {
+	attempt := c.e.Logs.Attempt(c.name, c.uid, c.attempt)
+	decided := decision.ForFound(found)
+	c.log.V(1).Info("Claimed Run", "decision", decided.Kind)
+	switch decided.Kind {
+	case decision.ClaimExecute:
+		c.execute(ctx, attempt)
+	case decision.ClaimLost:
+		c.e.awaitStranger(ctx, c.id, c.left)
+		c.end(ctx, attempt, decided.Result, time.Time{})
+	case decision.ClaimEnd:
+		c.end(ctx, attempt, decided.Result, time.Time{})
+	}
+	if ctx.Err() != nil {
+		return // not known to be over: the marker must outlive this process
+	}
+	c.clean()
+}
+
+// execute stages, starts and watches the execution, and reports its end.
+func (c *claim) execute(ctx context.Context, attempt *logs.Attempt) {
+	run := c.current()
+	dir, err := c.e.Area.Create(c.id, inlineScript(run))
+	if err != nil {
+		c.end(ctx, attempt, decision.StagingFailed(err), time.Time{})
+		return
+	}
+	defer func() {
+		if err := dir.Close(); err != nil {
+			c.log.Error(err, "Could not close the directory of the execution")
+		}
+	}()
+	cmd := command(run, c.id, c.e.Pod.Namespace, c.e.Interpreter, dir)
+	execution, result := c.start(ctx, cmd, attempt)
+	if execution == nil {
+		if result != nil {
+			c.end(ctx, attempt, *result, time.Time{})
+		}
+		return
+	}
+	ending, start, ok := c.watch(ctx, execution)
+	if !ok {
+		return
+	}
+	ending.Command, ending.Scripted = cmd.GetArgv()[0], inlineScript(run) != ""
+	c.conclude(ctx, attempt, dir, ending, start)
+}
+
+// conclude reads what the script left and reports the end.
+func (c *claim) conclude(
+	ctx context.Context, attempt *logs.Attempt, dir *staging.Directory, ending decision.Ending, start time.Time,
+) {
+	ending.StderrTail = decision.Tail(attempt.StderrTail())
+	if ending.Exited.GetCause() == runtimev1.ExitCause_EXIT_CAUSE_EXITED ||
+		ending.Exited.GetCause() == runtimev1.ExitCause_EXIT_CAUSE_UNKILLABLE {
+		ending.Outputs, ending.OutputsError = readOutputs(dir)
+	}
+	c.end(ctx, attempt, decision.ForEnding(ending), start)
+}
+
+// start waits for the server, marks the execution as started, and starts it. Without an execution it returns how the
+// Run ends, or nothing when the Run or the process left.
+func (c *claim) start(
+	ctx context.Context, cmd *runtimev1.Execute, attempt *logs.Attempt,
+) (*server.Execution, *decision.Result) {
+	marked := false
+	for {
+		if result, ok := c.awaitServer(ctx); !ok {
+			return nil, result
+		}
+		if !marked {
+			if err := c.e.State.Mark(c.id); errors.Is(err, state.ErrMarked) {
+				lost := decision.Lost()
+				return nil, &lost
+			} else if err != nil {
+				failure := decision.StagingFailed(err)
+				return nil, &failure
+			}
+			marked = true
+		}
+		execution, err := c.e.Server.Execute(cmd, c.output(attempt))
+		switch {
+		case err == nil:
+			return execution, nil
+		case errors.Is(err, server.ErrUnserviceable):
+			result := decision.Unserviceable(err.Error())
+			return nil, &result
+		}
+	}
+}
+
+// awaitServer waits until the server is connected. It returns false when the Run ends before that, and how.
+func (c *claim) awaitServer(ctx context.Context) (*decision.Result, bool) {
+	for {
+		if cause := decision.StopAsked(c.current()); cause != decision.StopNone {
+			result := decision.StoppedBeforeStart(cause)
+			return &result, false
+		}
+		select {
+		case <-c.left:
+			return nil, false
+		case <-c.e.draining:
+			result := decision.StoppedBeforeStart(decision.StopShutdown)
+			return &result, false
+		default:
+		}
+		select {
+		case <-c.e.Server.Up():
+			return nil, true
+		case <-c.changed:
+		case <-c.left:
+		case <-c.e.draining:
+		case <-ctx.Done():
+			return nil, false
+		}
+	}
+}
+
+// output writes what the execution writes; the first failure is logged.
+func (c *claim) output(attempt *logs.Attempt) server.OutputFunc {
+	var once sync.Once
+	return func(stream runtimev1.OutputStream, data []byte) {
+		if err := attempt.Write(streamName(stream), data); err != nil {
+			once.Do(func() { c.log.Error(err, "Could not write output") })
+		}
+	}
+}
+
+// clean removes what the execution left, and then its marker.
+func (c *claim) clean() {
+	if err := c.e.Area.Remove(c.id); err != nil {
+		c.log.Error(err, "Could not remove the directory of the execution")
+	}
+	if err := c.e.State.Unmark(c.id); err != nil {
+		c.log.Error(err, "Could not remove the marker of the execution")
+	}
+}

@@ -1,0 +1,208 @@
+// Package executor carries Runs that are assigned to this Pod from their assignment to their terminal status.
+//
+// Every Run has a claim, a goroutine of its own, from the moment in which it is seen until its status is written and
+// its files are removed. What is decided on the way is in package decision; this package does it.
+//
+//	seen -> staged -> server connected -> marked -> executing -> ended -> status written -> removed -> unmarked
+//
+// A claim that is done stays as a tombstone until the API says that the Run left the Pod: events that were under way
+// before its terminal status must not start it again.
+package executor
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/runtimed/decision"
+	"kruntimes.io/kruntimes/runtimed/logs"
+	"kruntimes.io/kruntimes/runtimed/runs"
+	"kruntimes.io/kruntimes/runtimed/server"
+	"kruntimes.io/kruntimes/runtimed/staging"
+	"kruntimes.io/kruntimes/runtimed/state"
+)
+
+// Pod is the Pod of this runtimed.
+type Pod struct {
+	// Name, Namespace and UID come from the downward API.
+	Name, Namespace, UID string
+}
+
+// Timing holds the delays of a Run's way. Zero fields get their default.
+type Timing struct {
+	// RunningDelay is how long an execution may take before the phase Running is written. Default: 100 ms.
+	RunningDelay time.Duration
+	// StopGrace is the time between SIGTERM and SIGKILL on cancel and timeout. Default: 10 s.
+	StopGrace time.Duration
+	// StopPatience is how long after the grace the server may take to report the end. Default: 60 s.
+	StopPatience time.Duration
+	// ServerPatience is how long the end of a lost execution waits for the server to connect. Default: 5 s.
+	ServerPatience time.Duration
+}
+
+func (t Timing) withDefaults() Timing {
+	set := func(d *time.Duration, value time.Duration) {
+		if *d == 0 {
+			*d = value
+		}
+	}
+	set(&t.RunningDelay, 100*time.Millisecond)
+	set(&t.StopGrace, 10*time.Second)
+	set(&t.StopPatience, 60*time.Second)
+	set(&t.ServerPatience, 5*time.Second)
+	return t
+}
+
+// Options are what an Executor works with. Everything but Timing is required.
+type Options struct {
+	Pod         Pod
+	Interpreter []string
+	Client      *runs.Client
+	Server      *server.Connection
+	Area        *staging.Area
+	State       *state.Store
+	Logs        *logs.Writer
+	Clock       clock.Clock
+	Timing      Timing
+	Log         logr.Logger
+}
+
+// key identifies a claim: a Run that comes back for another attempt is another claim.
+type key struct {
+	uid     types.UID
+	attempt int32
+}
+
+// Executor holds the claims of this Pod. It is the handler of a runs.Feed.
+type Executor struct {
+	Options
+	ctx context.Context //nolint:containedctx // the lifetime of the claims, which outlive the calls that start them
+
+	draining chan struct{}
+	work     sync.WaitGroup
+
+	mu     sync.Mutex
+	claims map[key]*claim
+	listed bool
+	marked map[string]bool
+	ending bool
+}
+
+var _ runs.Handler = (*Executor)(nil)
+
+// New returns an Executor whose claims end, without writing anything more, when ctx does.
+func New(ctx context.Context, opts Options) *Executor {
+	opts.Timing = opts.Timing.withDefaults()
+	e := &Executor{
+		Options: opts, ctx: ctx,
+		draining: make(chan struct{}), claims: map[key]*claim{}, marked: map[string]bool{},
+	}
+	for _, id := range opts.State.Marked() {
+		e.marked[id] = true
+	}
+	return e
+}
+
+// Listed takes all active Runs of the Pod; claims of others lose their Run.
+func (e *Executor) Listed(all []*corev1alpha1.Run) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	first := !e.listed
+	e.listed = true
+	active := map[key]bool{}
+	for _, run := range all {
+		active[keyOf(run)] = true
+		e.see(run, first)
+	}
+	for k, c := range e.claims {
+		if !active[k] {
+			e.leave(k, c)
+		}
+	}
+	if first {
+		e.sweep(active)
+	}
+}
+
+// Changed takes a Run that came or changed.
+func (e *Executor) Changed(run *corev1alpha1.Run) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.see(run, false)
+}
+
+// Left takes a Run that is finished, assigned elsewhere, or deleted.
+func (e *Executor) Left(run *corev1alpha1.Run) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c := e.claims[keyOf(run)]; c != nil {
+		e.leave(keyOf(run), c)
+	}
+}
+
+// Drain claims nothing more, ends what is executing, and waits until all is reported or ctx ends.
+func (e *Executor) Drain(ctx context.Context) {
+	e.mu.Lock()
+	if !e.ending {
+		e.ending = true
+		close(e.draining)
+	}
+	e.mu.Unlock()
+	done := make(chan struct{})
+	go func() { // ends with the last claim, which the end of the Executor's context ends at the latest
+		e.work.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// see hands run to its claim, or claims it. The caller holds the lock.
+func (e *Executor) see(run *corev1alpha1.Run, first bool) {
+	k := keyOf(run)
+	if c := e.claims[k]; c != nil {
+		c.update(run)
+		return
+	}
+	if e.ending {
+		return
+	}
+	id := executionID(run)
+	c := newClaim(e, run, id)
+	found := decision.Found{Run: run, Marked: e.marked[id], First: first, BootChanged: e.State.BootChanged()}
+	e.claims[k] = c
+	e.work.Go(func() {
+		c.carry(e.ctx, found)
+		e.finish(k, c)
+	})
+}
+
+// leave tells a claim that its Run is not on this Pod any more, and forgets it when it is done. The caller holds the lock.
+func (e *Executor) leave(k key, c *claim) {
+	if c.done {
+		delete(e.claims, k)
+		return
+	}
+	c.leave()
+}
+
+// finish forgets a claim, or keeps its tombstone until its Run leaves.
+func (e *Executor) finish(k key, c *claim) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.marked, c.id)
+	if c.hasLeft() {
+		delete(e.claims, k)
+		return
+	}
+	e.claims[k] = &claim{done: true}
+}
+
+func keyOf(run *corev1alpha1.Run) key { return key{uid: run.UID, attempt: decision.Attempt(run)} }

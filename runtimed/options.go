@@ -1,0 +1,98 @@
+package runtimed
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"kruntimes.io/kruntimes/runtimed/executor"
+)
+
+// Options configure runtimed.
+type Options struct {
+	// Pod is the Pod in which runtimed runs. Required.
+	Pod executor.Pod
+	// Config says how the API server is reached. Required.
+	Config *rest.Config
+	// Socket is the path of the unix socket that the runtime server dials. Required.
+	Socket string
+	// Scratch is the volume for the directories of executions, under the path that the runtime server sees it at. Required.
+	Scratch string
+	// State is a directory that only runtimed sees and that outlives its restarts. Required.
+	State string
+	// Workspace is where the workspace volume is mounted. Nothing uses it yet.
+	Workspace string
+	// Interpreter is the command that runs an inline script; the script's path is appended. Required.
+	Interpreter []string
+	// HealthAddress is where /readyz is served. Empty or "0": nowhere.
+	HealthAddress string
+	// BootID identifies the present boot of the node. Default: what the kernel says.
+	BootID string
+	// Stdout receives the log records of executions. Required.
+	Stdout io.Writer
+	// Clock measures all delays. Default: the real clock.
+	Clock clock.WithDelayedExecution
+	// Timing holds the delays of a Run's way. Zero fields get their default.
+	Timing executor.Timing
+	// DrainTimeout bounds how long the end of runtimed waits for the Runs that it ends. Default: 30 s.
+	DrainTimeout time.Duration
+}
+
+// validate returns all that is wrong with o.
+func (o *Options) validate() error {
+	var errs []error
+	required := func(ok bool, what string) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s is required", what))
+		}
+	}
+	required(o.Pod.Name != "", "POD_NAME")
+	required(o.Pod.Namespace != "", "POD_NAMESPACE")
+	required(o.Pod.UID != "", "POD_UID")
+	required(o.Config != nil, "the API server's address")
+	required(o.Socket != "", "--socket")
+	required(o.Scratch != "", "--scratch")
+	required(o.State != "", "--state")
+	required(len(o.Interpreter) > 0 && o.Interpreter[0] != "", "--interpreter")
+	required(o.Stdout != nil, "an output for log records")
+	return errors.Join(errs...)
+}
+
+// complete fills in what has a default.
+func (o *Options) complete() error {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.DrainTimeout == 0 {
+		o.DrainTimeout = 30 * time.Second
+	}
+	if o.BootID == "" {
+		id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+		if err != nil {
+			return fmt.Errorf("reading the boot id of the node: %w", err)
+		}
+		o.BootID = strings.TrimSpace(string(id))
+	}
+	return nil
+}
+
+// InClusterConfig says how a Pod reaches its API server: host and port as the kubelet puts them into the environment,
+// token and CA certificate in tokenDir, where they are read again when they are renewed.
+func InClusterConfig(host, port, tokenDir string) (*rest.Config, error) {
+	if host == "" || port == "" {
+		return nil, errors.New("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are required")
+	}
+	return &rest.Config{
+		Host:            "https://" + net.JoinHostPort(host, port),
+		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(tokenDir, "ca.crt")},
+		BearerTokenFile: filepath.Join(tokenDir, "token"),
+	}, nil
+}

@@ -1,0 +1,118 @@
+// Package runtimed is the sidecar of a Runtime's Pod: it executes the Runs that the scheduler assigns to its Pod, by
+// way of the runtime server in the container beside it, and reports what became of them.
+//
+//	API server --watch--> runs.Feed --> executor.Executor --> server.Connection <--stream-- runtime server
+//	     ^                                 |     |    |
+//	     +-------- status patches ---------+     |    +--> logs.Writer --> standard output
+//	                                   staging.Area, state.Store
+//
+// Nothing is written to the API while no Run is executed. What must outlive a restart lies in state.Store.
+package runtimed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+
+	"kruntimes.io/kruntimes/runtimed/executor"
+	"kruntimes.io/kruntimes/runtimed/logs"
+	"kruntimes.io/kruntimes/runtimed/runs"
+	"kruntimes.io/kruntimes/runtimed/server"
+	"kruntimes.io/kruntimes/runtimed/staging"
+	"kruntimes.io/kruntimes/runtimed/state"
+)
+
+// shutdownTimeout bounds how long the runtime server may take to go once all executions have ended.
+const shutdownTimeout = 5 * time.Second
+
+// Run works until ctx ends, and then ends the executions, reports them, shuts the runtime server down and returns.
+// It logs to the logger in ctx.
+func Run(ctx context.Context, opts Options) error {
+	if err := opts.validate(); err != nil {
+		return fmt.Errorf("checking the options: %w", err)
+	}
+	if err := opts.complete(); err != nil {
+		return err
+	}
+	store, err := state.Open(opts.State, opts.BootID)
+	if err != nil {
+		return err
+	}
+	err = runWithState(ctx, opts, store)
+	return errors.Join(err, store.Close())
+}
+
+func runWithState(ctx context.Context, opts Options, store *state.Store) error {
+	if err := os.MkdirAll(filepath.Dir(opts.Socket), 0o700); err != nil {
+		return fmt.Errorf("making the directory of the socket: %w", err)
+	}
+	area, err := staging.Open(opts.Scratch)
+	if err != nil {
+		return err
+	}
+	err = runWithArea(ctx, opts, store, area)
+	return errors.Join(err, area.Close())
+}
+
+func runWithArea(ctx context.Context, opts Options, store *state.Store, area *staging.Area) error {
+	log := logr.FromContextOrDiscard(ctx)
+	client, err := runs.NewClient(opts.Config, opts.Pod.Namespace)
+	if err != nil {
+		return err
+	}
+	connection, err := server.New(server.Options{Nonces: store, Clock: opts.Clock, Log: log.WithName("server")})
+	if err != nil {
+		return err
+	}
+	// The parts outlive ctx, since Runs are reported and the server is shut down after its end.
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	claims := executor.New(work, executor.Options{
+		Pod: opts.Pod, Interpreter: opts.Interpreter, Client: client, Server: connection, Area: area, State: store,
+		Logs: logs.NewWriter(opts.Stdout, opts.Clock.Now), Clock: opts.Clock, Timing: opts.Timing,
+		Log: log.WithName("executor"),
+	})
+	feed := runs.NewFeed(client, opts.Pod.Name, opts.Pod.UID, claims, opts.Clock, log.WithName("feed"))
+	ready := readiness{draining: ctx.Done(), checks: []func() (bool, string){connection.Ready, feed.Live}}
+
+	listener, err := server.Listen(opts.Socket)
+	if err != nil {
+		return err
+	}
+	group, work := errgroup.WithContext(work)
+	group.Go(func() error { return connection.Serve(work, listener) })
+	group.Go(func() error { return serveHealth(work, opts.HealthAddress, ready) })
+	group.Go(func() error { feed.Run(work); return nil })
+	group.Go(func() error {
+		select {
+		case <-ctx.Done():
+			drain(work, opts, claims, connection)
+		case <-work.Done():
+		}
+		stop()
+		return nil
+	})
+	log.Info("Started runtimed", "pod", opts.Pod.Name, "namespace", opts.Pod.Namespace, "interpreter", opts.Interpreter)
+	return group.Wait()
+}
+
+// drain ends and reports what is executing, and ends the runtime server.
+func drain(work context.Context, opts Options, claims *executor.Executor, connection *server.Connection) {
+	log := logr.FromContextOrDiscard(work)
+	log.Info("Started draining")
+	bounded, cancel := context.WithTimeout(work, opts.DrainTimeout)
+	defer cancel()
+	claims.Drain(bounded)
+	shutdown, cancel := context.WithTimeout(work, shutdownTimeout)
+	defer cancel()
+	if err := connection.Shutdown(shutdown); err != nil {
+		log.Error(err, "Could not end the runtime server")
+	}
+	log.Info("Drained")
+}
