@@ -1,0 +1,70 @@
+// Command bench measures Runs on the embedded control plane beside the floor, and prints a table. It judges nothing.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"kruntimes.io/kruntimes/devcluster"
+	"kruntimes.io/kruntimes/test/perf"
+)
+
+func main() {
+	quick := flag.Bool("quick", false, "measure less, in under two minutes")
+	jsonFile := flag.String("json", os.Getenv("BENCH_JSON"), "also write the report as JSON to this `file`")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *quick, *jsonFile); err != nil {
+		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, quick bool, jsonFile string) error {
+	state, err := os.MkdirTemp("", "kruntimes-bench-")
+	if err != nil {
+		return fmt.Errorf("making a state directory: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(state) }()
+	cluster, err := devcluster.Start(ctx, devcluster.Options{
+		StateDir: state, Progress: os.Stderr, OwnsProcess: true, SeparateProcesses: true,
+		Binaries: devcluster.Binaries{
+			Kubelet:  []string{"bin/krt", "dev", "kubelet"},
+			Runtimed: "bin/runtimed", RuntimeServer: "bin/runtime-server", Manager: "bin/manager", Scheduler: "bin/scheduler",
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("starting the control plane: %w", err)
+	}
+	defer cluster.Stop()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	report, err := perf.Run(ctx, perf.Suite{Config: cluster.Config(), Quick: quick, Log: os.Stderr})
+	if err != nil {
+		return err
+	}
+	for _, part := range cluster.State().Parts {
+		if part.PID != 0 {
+			report.Memory = append(report.Memory, perf.Resident(part.Name, part.PID))
+		}
+	}
+	report.Memory = append(report.Memory, perf.ResidentByName(state)...)
+	if jsonFile != "" {
+		file, err := os.Create(jsonFile)
+		if err != nil {
+			return fmt.Errorf("opening the JSON file: %w", err)
+		}
+		defer func() { _ = file.Close() }()
+		if err := report.WriteJSON(file); err != nil {
+			return fmt.Errorf("writing the JSON file: %w", err)
+		}
+	}
+	return report.WriteTable(os.Stdout)
+}

@@ -1,0 +1,135 @@
+package perf
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+)
+
+const (
+	benchNamespace = "bench"
+	benchRuntime   = "sh"
+)
+
+// Suite is one sitting on one control plane.
+type Suite struct {
+	// Config is a client configuration that may do everything.
+	Config *rest.Config
+	// Quick takes fewer Runs.
+	Quick bool
+	// Log receives a line per load.
+	Log io.Writer
+}
+
+// pairing is a load that both sides take, and how they are compared.
+type pairing struct {
+	load    Load
+	target  string
+	compare func(name, target string, floor, product Sample) Row
+}
+
+func (s Suite) pairings() []pairing {
+	sequential, parallel := 300, 2000
+	if s.Quick {
+		sequential, parallel = 100, 500
+	}
+	return []pairing{
+		{Load{Name: "one at a time", Total: sequential, InFlight: 1}, "p50 ≤ 2.0 × floor", CompareLatency},
+		{Load{Name: "16 in flight", Total: parallel, InFlight: 16}, "Runs/s ≥ 0.75 × floor", CompareRate},
+		{Load{Name: "burst of 500", Total: 500, Creators: 16}, "Runs/s ≥ 0.70 × floor", CompareRate},
+	}
+}
+
+// Run prepares the namespace, the inert CRD and a Runtime, and takes every load through floor and product in turn.
+func Run(ctx context.Context, s Suite) (Report, error) {
+	config := rest.CopyConfig(s.Config)
+	config.QPS = -1
+	c, err := client.New(config, client.Options{Scheme: scheme()})
+	if err != nil {
+		return Report{}, fmt.Errorf("making a client: %w", err)
+	}
+	dyn, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return Report{}, fmt.Errorf("making a dynamic client: %w", err)
+	}
+	if err := prepare(ctx, c, dyn); err != nil {
+		return Report{}, err
+	}
+	warm := Load{Name: "warm-up", Total: 50, InFlight: 4}
+	var report Report
+	for i, p := range append([]pairing{{load: warm}}, s.pairings()...) {
+		floor, err := Measure(ctx, Floor(dyn, benchNamespace, fmt.Sprintf("floor-%d", i)), p.load)
+		if err != nil {
+			return Report{}, fmt.Errorf("measuring the floor, %s: %w", p.load.Name, err)
+		}
+		product, err := Measure(ctx, Product(dyn, benchNamespace, benchRuntime, fmt.Sprintf("run-%d", i)), p.load)
+		if err != nil {
+			return Report{}, fmt.Errorf("measuring Runs, %s: %w", p.load.Name, err)
+		}
+		if p.compare == nil {
+			continue
+		}
+		row := p.compare(p.load.Name, p.target, floor, product)
+		fmt.Fprintf(s.Log, "%s: %d Runs, ratio %.2f\n", row.Name, row.Runs, row.Ratio)
+		report.Rows = append(report.Rows, row)
+	}
+	return report, nil
+}
+
+func scheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, corev1alpha1.AddToScheme, apiextensionsv1.AddToScheme} {
+		if err := add(s); err != nil {
+			panic(err) // only a duplicate registration can cause this
+		}
+	}
+	return s
+}
+
+func prepare(ctx context.Context, c client.Client, dyn dynamic.Interface) error {
+	if err := c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: benchNamespace}}); err != nil {
+		return fmt.Errorf("creating the namespace: %w", err)
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := c.Get(ctx, client.ObjectKey{Name: "runs." + corev1alpha1.GroupVersion.Group}, crd); err != nil {
+		return fmt.Errorf("reading the Run CRD: %w", err)
+	}
+	if err := c.Create(ctx, InertCRD(crd)); err != nil {
+		return fmt.Errorf("creating the inert CRD: %w", err)
+	}
+	r := &corev1alpha1.Runtime{ObjectMeta: metav1.ObjectMeta{Namespace: benchNamespace, Name: benchRuntime}}
+	r.Spec.Replicas = ptr.To[int32](4)
+	r.Spec.Capacity = corev1.ResourceList{corev1alpha1.ResourceRuns: resource.MustParse("4")}
+	r.Spec.Template.Spec.Containers = []corev1.Container{{Name: corev1alpha1.ContainerRuntime, Image: "debian:12-slim"}}
+	if err := c.Create(ctx, r); err != nil {
+		return fmt.Errorf("creating the Runtime: %w", err)
+	}
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(r), r); err != nil {
+			return false, err
+		}
+		if r.Status.ReadyReplicas != *r.Spec.Replicas {
+			return false, nil
+		}
+		_, err := dyn.Resource(Floor(dyn, benchNamespace, "").Resource).Namespace(benchNamespace).List(ctx, metav1.ListOptions{Limit: 1})
+		return err == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for warm Pods (status %+v): %w", r.Status, err)
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package perf
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+)
+
+var createOptions = metav1.CreateOptions{FieldManager: "kruntimes-bench"}
+
+// terminals tells waiters when an object became terminal, as seen by one watch.
+type terminals struct {
+	mu      sync.Mutex
+	waiting map[string]chan time.Time
+	latest  time.Time
+}
+
+// expect returns a channel that receives the time at which the named object is seen in a terminal phase.
+func (t *terminals) expect(name string) <-chan time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	ch := make(chan time.Time, 1)
+	t.waiting[name] = ch
+	return ch
+}
+
+func (t *terminals) last() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.latest
+}
+
+func (t *terminals) observe(object *unstructured.Unstructured, now time.Time) {
+	phase, _, _ := unstructured.NestedString(object.Object, "status", "phase")
+	if !corev1alpha1.RunPhase(phase).IsTerminal() {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if ch, ok := t.waiting[object.GetName()]; ok {
+		delete(t.waiting, object.GetName())
+		t.latest = now
+		ch <- now
+	}
+}
+
+// watchTerminal starts a watch over all objects of target, from now on, that ends with ctx.
+func watchTerminal(ctx context.Context, target Target) (*terminals, error) {
+	resource := target.Client.Resource(target.Resource).Namespace(target.Namespace)
+	list, err := resource.List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", target.Resource.Resource, err)
+	}
+	w, err := resource.Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
+	if err != nil {
+		return nil, fmt.Errorf("watching %s: %w", target.Resource.Resource, err)
+	}
+	seen := &terminals{waiting: map[string]chan time.Time{}}
+	go func() {
+		defer w.Stop()
+		for event := range w.ResultChan() {
+			if object, ok := event.Object.(*unstructured.Unstructured); ok && event.Type != watch.Deleted {
+				seen.observe(object, time.Now())
+			}
+		}
+	}()
+	return seen, nil
+}
