@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,10 +28,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/devcluster/controlplane"
 )
 
 // Deadline is how long the functions of this package, and Eventually, wait before they give a test up.
 const Deadline = 60 * time.Second
+
+// startDeadline leaves time to build the binaries where nothing is cached.
+const startDeadline = 30 * time.Minute
 
 // Cluster is a running control plane.
 type Cluster struct {
@@ -49,9 +54,14 @@ func MustStart() *Cluster {
 }
 
 func start() (*Cluster, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), startDeadline)
 	defer cancel()
-	c := &Cluster{env: &envtest.Environment{}}
+	assets, err := controlplane.Ensure(ctx, controlplane.EnsureOptions{
+		Progress: os.Stderr, Binaries: []controlplane.Binary{controlplane.Etcd, controlplane.APIServer}})
+	if err != nil {
+		return nil, fmt.Errorf("providing the control plane's binaries: %w", err)
+	}
+	c := &Cluster{env: &envtest.Environment{BinaryAssetsDirectory: assets}}
 	cfg, err := c.env.Start()
 	if err != nil {
 		return nil, fmt.Errorf("starting the control plane: %w", err)
