@@ -1,0 +1,108 @@
+package framework
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+)
+
+// MaxMessage is the largest number of bytes of a Diagnosis' message.
+const MaxMessage = 512
+
+// Diagnosis is why a Run fits nowhere.
+type Diagnosis struct {
+	// Reason is the constant for the condition Scheduled.
+	Reason string
+	// WakeOn are the events after which another cycle may end differently.
+	WakeOn Events
+	// Err is set when a plugin could not decide; the Run is then tried again after a backoff.
+	Err error
+
+	// whole is the verdict on all Pods at once, or verdicts holds one per Pod.
+	whole    *Status
+	verdicts []*Status
+}
+
+// conclude finds the one reason. Pods that are no candidates do not count while there are others; reasons that
+// disagree become Unschedulable.
+func (d *Diagnosis) conclude() {
+	for _, candidates := range []bool{true, false} {
+		for _, v := range d.verdicts {
+			if (v.Code != Unavailable) != candidates {
+				continue
+			}
+			switch d.Reason {
+			case "":
+				d.Reason = v.Reason
+			case v.Reason:
+			default:
+				d.Reason = corev1alpha1.ReasonUnschedulable
+				return
+			}
+		}
+		if d.Reason != "" {
+			return
+		}
+	}
+	d.Reason = corev1alpha1.ReasonNoPods
+}
+
+// Message tells a person why: "4 Pods: 3 full (runs 4/4), 1 not ready: ImagePullBackOff". Verdicts are counted, the
+// most frequent first, equals in alphabetical order. It has at most MaxMessage bytes.
+func (d *Diagnosis) Message() string {
+	if d.whole != nil {
+		return bounded(d.whole.Message())
+	}
+	counts := map[string]int{}
+	for _, v := range d.verdicts {
+		counts[v.Message()]++
+	}
+	type group struct {
+		text  string
+		count int
+	}
+	groups := make([]group, 0, len(counts))
+	for text, count := range counts {
+		groups = append(groups, group{text, count})
+	}
+	slices.SortFunc(groups, func(a, b group) int {
+		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.text, b.text))
+	})
+	var b strings.Builder
+	b.WriteString(counted(len(d.verdicts), "Pod"))
+	left := len(d.verdicts)
+	for i, g := range groups {
+		part := fmt.Sprintf("%d %s", g.count, g.text)
+		separator := ", "
+		if i == 0 {
+			separator = ": "
+		}
+		// Room is kept for the words that stand for what is left out.
+		if i > 0 && b.Len()+len(separator)+len(part)+len(", 2147483647 others") > MaxMessage {
+			fmt.Fprintf(&b, "%s%d others", separator, left)
+			break
+		}
+		b.WriteString(separator + part)
+		left -= g.count
+	}
+	return bounded(b.String())
+}
+
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// bounded cuts at a character's boundary.
+func bounded(text string) string {
+	if len(text) <= MaxMessage {
+		return text
+	}
+	const ellipsis = "…"
+	return strings.ToValidUTF8(text[:MaxMessage-len(ellipsis)], "") + ellipsis
+}

@@ -1,0 +1,39 @@
+package framework
+
+import "strings"
+
+// Events is a set of kinds of things that happen in the cluster. A plugin that rejects declares which of them may help.
+type Events uint16
+
+const (
+	// PodAvailable means that a Pod of the Runtime has become ready, or is no longer terminating.
+	PodAvailable Events = 1 << iota
+	// CapacityFreed means that a Run has left a Pod of the Runtime.
+	CapacityFreed
+	// RuntimeChanged means that the Runtime was created, deleted, or that what a snapshot holds of it has changed.
+	RuntimeChanged
+	// RunChanged means that the waiting Run itself has changed.
+	RunChanged
+
+	// AllEvents is every kind.
+	AllEvents = PodAvailable | CapacityFreed | RuntimeChanged | RunChanged
+	// podEvents are the kinds that cannot help a Run that no Pod of the Runtime can ever take.
+	podEvents = PodAvailable | CapacityFreed
+)
+
+// Has tells whether the sets share a kind.
+func (e Events) Has(kinds Events) bool { return e&kinds != 0 }
+
+// String lists the kinds, for logs and test failures.
+func (e Events) String() string {
+	if e == 0 {
+		return "None"
+	}
+	var names []string
+	for i, name := range []string{"PodAvailable", "CapacityFreed", "RuntimeChanged", "RunChanged"} {
+		if e.Has(1 << i) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, "|")
+}
