@@ -93,7 +93,14 @@ func NewCommand(f *cli.Factory) *cobra.Command {
 		return cli.WithHint(cli.Usagef("%w", err), "see `%s --help`", cmd.CommandPath())
 	})
 	f.ConfigFlags.AddFlags(cmd.PersistentFlags())
+	cmd.SetUsageTemplate(usageTemplate(cmd.UsageTemplate()))
+	cmd.AddGroup(
+		&cobra.Group{ID: groupRuns, Title: "Runs:"},
+		&cobra.Group{ID: groupOther, Title: "Other:"},
+	)
 	cmd.AddCommand(commands(f)...)
+	cmd.SetHelpCommandGroupID(groupOther)
+	cmd.SetCompletionCommandGroupID(groupOther)
 	return cmd
 }
 

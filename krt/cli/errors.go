@@ -101,7 +101,7 @@ func IsUnreachable(err error) bool {
 	}
 	var noCluster *NoClusterError
 	var transport *url.Error
-	var network net.Error
+	var network *net.OpError
 	return errors.As(err, &noCluster) || errors.As(err, &transport) || errors.As(err, &network)
 }
 

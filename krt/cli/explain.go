@@ -4,6 +4,9 @@ import (
 	"errors"
 	"net/url"
 	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Explain turns an error into what a person reads: what went wrong, and on a second line what to do about it.
@@ -15,8 +18,17 @@ func Explain(f *Factory, err error) string {
 		hint = hinted.Hint
 	}
 	var noCluster *NoClusterError
-	if IsUnreachable(err) && !errors.As(err, &noCluster) {
+	var exit *ExitError
+	switch {
+	case errors.As(err, &noCluster):
+	case errors.As(err, &exit) && exit.Code == ExitUsage:
+	case IsUnreachable(err):
 		text, hint = unreachable(f, err)
+	case IsNotInstalled(err):
+		text = "kruntimes is not installed in this cluster: it does not know Runs and Runtimes"
+		hint = "install it, choose another cluster with --context, or start a local one with `" + f.Name + " dev up`"
+	case apierrors.IsUnauthorized(err):
+		text, hint = "the cluster does not accept the credentials: "+text, "log in again, or choose another user or context with --user or --context"
 	}
 	var b strings.Builder
 	b.WriteString("krt: " + text)
@@ -39,4 +51,10 @@ func unreachable(f *Factory, err error) (text, hint string) {
 	}
 	return server + " could not be reached: " + cause.Error(),
 		"is it up? `" + f.Name + " dev status` tells about a local one; --kubeconfig and --context choose another"
+}
+
+// IsNotInstalled tells whether err means that the API server does not know the kind at all. A missing object is not
+// one: that answer is a Status of the API server, while this one is its answer for any path that it does not serve.
+func IsNotInstalled(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

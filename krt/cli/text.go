@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// OneLine makes one line of at most limit characters from any text, for tables and summaries. Control characters, which
+// could move the cursor of a terminal, come out escaped.
+func OneLine(s string, limit int) string {
+	var b strings.Builder
+	length := 0
+	for _, r := range strings.TrimRight(s, "\n") {
+		piece := string(r)
+		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
+			piece = strings.Trim(fmt.Sprintf("%q", r), "'")
+		}
+		if length++; length > limit {
+			return strings.TrimRight(b.String(), " ") + "…"
+		}
+		b.WriteString(piece)
+	}
+	return b.String()
+}
+
+// WithoutStatus returns a copy of an object as a person writes it: without status, and without what the API server fills in.
+func WithoutStatus(object runtime.Object) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, fmt.Errorf("converting the object: %w", err)
+	}
+	u := &unstructured.Unstructured{Object: content}
+	unstructured.RemoveNestedField(u.Object, "status")
+	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+	return u, nil
+}

@@ -1,0 +1,212 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+
+	"kruntimes.io/kruntimes/runtimed/logrecord"
+)
+
+// Waits between two openings of a log that ends without the end of the attempt.
+const (
+	firstReopen = 50 * time.Millisecond
+	lastReopen  = 2 * time.Second
+)
+
+// endGrace is how long after the end of an attempt its end record is waited for, counted from the last record.
+const endGrace = 5 * time.Second
+
+// NoEndError means that an attempt is over, but its end record is not in the log, so that output may be missing.
+type NoEndError struct {
+	// Pod is the Pod whose log was read.
+	Pod string
+	// Err is the last trouble with the log; may be nil.
+	Err error
+}
+
+func (e *NoEndError) Error() string {
+	text := "the log of Pod " + e.Pod + " does not hold the end of the output, some of which may be missing"
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Unwrap returns the last trouble with the log.
+func (e *NoEndError) Unwrap() error { return e.Err }
+
+// errEnded stops a read at the end record of the attempt.
+var errEnded = errors.New("the attempt has ended")
+
+// reader delivers the output of one attempt.
+type reader struct {
+	logReader
+	attempt attempt
+	clock   clock.Clock
+	deliver func(logrecord.Record) error
+
+	cursor cursor
+	// trouble is the last error of a log, kept for the case that the end of the attempt is never seen.
+	trouble error
+	// busy is set while deliver runs, which may block for as long as a person looks at a pager.
+	busy atomic.Bool
+	// progress is when the last record came or went, in nanoseconds since 1970.
+	progress atomic.Int64
+}
+
+// quietFor returns for how long no record has come, zero while one is being delivered.
+func (r *reader) quietFor(now time.Time) time.Duration {
+	if r.busy.Load() {
+		return 0
+	}
+	return now.Sub(time.Unix(0, r.progress.Load()))
+}
+
+// follow delivers records until the end record, which returns nil, or until there is no point in going on. When ctx
+// ends first, it returns the context's error.
+func (r *reader) follow(ctx context.Context) error {
+	wait := firstReopen
+	for {
+		before := r.cursor
+		err := r.once(ctx, true)
+		switch {
+		case errors.Is(err, errEnded):
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && isHopeless(err):
+			return err
+		}
+		r.trouble = err
+		if r.cursor != before {
+			wait = firstReopen
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-r.clock.After(wait):
+		}
+		wait = min(2*wait, lastReopen)
+	}
+}
+
+// complete is follow for an attempt that may end without an end record: once over is closed and no record has come for
+// a while, it reads the whole log again, and returns a NoEndError when the end is not in there either.
+func (r *reader) complete(ctx context.Context, over <-chan struct{}) error {
+	following, stop := context.WithCancel(ctx)
+	defer stop()
+	go r.stopWhenQuiet(following, stop, over)
+	err := r.follow(following)
+	if err == nil || ctx.Err() != nil || following.Err() == nil {
+		return err
+	}
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	go r.stopWhenQuiet(reading, stop, over)
+	ended, err := r.readAll(reading)
+	switch {
+	case ended:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && isHopeless(err):
+		return err
+	case err == nil:
+		err = r.trouble
+	}
+	return &NoEndError{Pod: r.attempt.pod, Err: err}
+}
+
+// stopWhenQuiet calls stop once over is closed and no record has come for the grace period since.
+func (r *reader) stopWhenQuiet(ctx context.Context, stop context.CancelFunc, over <-chan struct{}) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-over:
+	}
+	r.progress.Store(r.clock.Now().UnixNano())
+	for wait := endGrace; wait > 0; wait = endGrace - r.quietFor(r.clock.Now()) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.clock.After(wait):
+		}
+	}
+	stop()
+}
+
+// readAll delivers what the log holds now, from its very beginning, and does not wait for more. It returns whether the
+// end record was among it.
+func (r *reader) readAll(ctx context.Context) (ended bool, err error) {
+	r.attempt.assigned = time.Time{}
+	switch err = r.once(ctx, false); {
+	case errors.Is(err, errEnded):
+		return true, nil
+	default:
+		return false, err
+	}
+}
+
+// once reads the log one time, that of a runtimed before a restart first. It returns errEnded at the end record.
+func (r *reader) once(ctx context.Context, follow bool) error {
+	pod, err := r.look(ctx, r.attempt)
+	if err != nil {
+		return err
+	}
+	if pod.restarted {
+		if err := r.part(ctx, logPart{previous: true, since: r.since()}); err != nil && !apierrors.IsBadRequest(err) {
+			return err // a bad request is a previous log that is not there any more
+		}
+	}
+	err = r.part(ctx, logPart{follow: follow, since: r.since()})
+	if apierrors.IsNotFound(err) && !pod.seen {
+		return &PodGoneError{Pod: r.attempt.pod}
+	}
+	return err
+}
+
+// since is the time from which the log has to be read.
+func (r *reader) since() time.Time {
+	switch {
+	case r.attempt.assigned.IsZero():
+		return time.Time{}
+	case r.cursor.last.IsZero():
+		return r.attempt.assigned.Add(-clockSkew)
+	default:
+		return r.cursor.last
+	}
+}
+
+// part reads one log from where the cursor stands.
+func (r *reader) part(ctx context.Context, part logPart) error {
+	body, err := r.open(ctx, r.attempt, part)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	r.cursor.reopen()
+	return eachRecord(body, r.attempt.uid, r.take)
+}
+
+// take delivers one record when it belongs to the attempt and is new.
+func (r *reader) take(record logrecord.Record) (more bool, err error) {
+	if record.UID != r.attempt.uid || record.Attempt != r.attempt.number {
+		return true, nil
+	}
+	if record.End {
+		return false, errEnded
+	}
+	if !r.cursor.accept(record) {
+		return true, nil
+	}
+	r.busy.Store(true)
+	err = r.deliver(record)
+	r.progress.Store(r.clock.Now().UnixNano())
+	r.busy.Store(false)
+	return true, err
+}

@@ -1,0 +1,221 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/runtimed/logrecord"
+)
+
+// tick is how often it is considered whether a person should be told something.
+const tick = 250 * time.Millisecond
+
+// Options is what following a Run needs.
+type Options struct {
+	// Client reads Runs and Pods.
+	Client client.WithWatch
+	// Logs opens Pod logs.
+	Logs PodLogs
+	// Clock measures waits.
+	Clock clock.Clock
+	// Sink takes the output and the talk.
+	Sink *Sink
+	// Quiet leaves out the talk about waiting and retries, though not about output that is missing.
+	Quiet bool
+	// Run is the Run, as it was read or created last.
+	Run *corev1alpha1.Run
+}
+
+// Result is how following ended.
+type Result struct {
+	// Run is the Run as it was seen last.
+	Run *corev1alpha1.Run
+	// Deleted tells that the Run was deleted before it was over.
+	Deleted bool
+}
+
+// Follow delivers the output of a Run until the Run is over and all of its output is delivered, and returns the Run as
+// it was then. It returns an error when it has to end before.
+func Follow(ctx context.Context, o Options) (Result, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	f := &follower{Options: o, run: o.Run, since: o.Clock.Now()}
+	sights := Track(ctx, o.Client, o.Clock, o.Run)
+	for !f.finished() {
+		var err error
+		select {
+		case <-ctx.Done():
+			return f.result(), ctx.Err()
+		case s, ok := <-sights:
+			if !ok {
+				sights = nil // over, or ctx has ended
+				continue
+			}
+			err = f.see(ctx, s)
+		case end := <-f.ended():
+			err = f.attemptEnded(ctx, end)
+		case <-o.Clock.After(tick):
+			f.tellWaiting()
+		}
+		if err != nil {
+			return f.result(), err
+		}
+	}
+	return f.result(), nil
+}
+
+// follower is the state of following one Run.
+type follower struct {
+	Options
+	run     *corev1alpha1.Run
+	deleted bool
+	// since is when the Run was first seen in its present phase and attempt.
+	since time.Time
+	// told is what has been told last about waiting.
+	told string
+	// current is the attempt whose output is being delivered, nil when there is none.
+	current *running
+	// last is the attempt that was delivered last, or is being delivered.
+	last attempt
+}
+
+// running is the delivery of one attempt.
+type running struct {
+	// over is closed when the attempt is known to have ended.
+	over   chan struct{}
+	isOver bool
+	// end receives how the delivery ended.
+	end chan error
+}
+
+func (f *follower) result() Result {
+	return Result{Run: f.run, Deleted: f.deleted && !f.run.Status.Phase.IsTerminal()}
+}
+
+// finished tells whether nothing more can come.
+func (f *follower) finished() bool {
+	if f.current != nil {
+		return false
+	}
+	a, assigned := attemptOf(f.run)
+	return (f.deleted || f.run.Status.Phase.IsTerminal()) && (!assigned || f.isLast(a))
+}
+
+// ended returns the channel on which the present delivery ends; nil, which blocks, when there is none.
+func (f *follower) ended() <-chan error {
+	if f.current == nil {
+		return nil
+	}
+	return f.current.end
+}
+
+// isLast tells whether a is the attempt delivered last.
+func (f *follower) isLast(a attempt) bool {
+	return a.number == f.last.number && a.podUID == f.last.podUID
+}
+
+// see takes in one sight of the Run.
+func (f *follower) see(ctx context.Context, s Sight) error {
+	if s.Err != nil {
+		return s.Err
+	}
+	if s.Lost != nil {
+		f.talk("the connection to the cluster is lost, trying again: %v", s.Lost)
+		return nil
+	}
+	before := f.run
+	f.run, f.deleted = s.Run, s.Deleted
+	if before.Status.Phase != f.run.Status.Phase || before.Status.Attempt != f.run.Status.Attempt {
+		f.since = f.Clock.Now()
+		f.tellChange(before)
+	}
+	a, assigned := attemptOf(f.run)
+	if f.current != nil && (f.deleted || f.run.Status.Phase.IsTerminal() || !assigned || !f.isLast(a)) && !f.current.isOver {
+		f.current.isOver = true
+		close(f.current.over)
+	}
+	f.start(ctx)
+	return nil
+}
+
+// start begins with the delivery of the Run's present attempt, unless that has been done, or another is under way.
+func (f *follower) start(ctx context.Context) {
+	a, assigned := attemptOf(f.run)
+	if f.current != nil || !assigned || f.isLast(a) {
+		return
+	}
+	f.last = a
+	f.current = &running{over: make(chan struct{}), end: make(chan error, 1)}
+	if f.deleted || f.run.Status.Phase.IsTerminal() {
+		f.current.isOver = true
+		close(f.current.over)
+	}
+	r := &reader{
+		logReader: logReader{client: f.Client, logs: f.Logs}, attempt: a, clock: f.Clock,
+		deliver: func(record logrecord.Record) error { return f.Sink.Write(record) },
+	}
+	go func(c *running) { c.end <- r.complete(ctx, c.over) }(f.current)
+}
+
+// attemptEnded takes in how the delivery of an attempt ended.
+func (f *follower) attemptEnded(ctx context.Context, err error) error {
+	f.current = nil
+	var local *WriteError
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &local):
+		return err
+	case err != nil:
+		f.Sink.Talk("%v", err)
+	}
+	f.start(ctx)
+	return nil
+}
+
+func (f *follower) talk(format string, args ...any) {
+	if !f.Quiet {
+		f.Sink.Talk(format, args...)
+	}
+}
+
+// tellWaiting tells what the Run waits for, once for each reason.
+func (f *follower) tellWaiting() {
+	text := Waiting(f.run, f.Clock.Since(f.since))
+	if text == "" || text == f.told || f.deleted {
+		return
+	}
+	f.told = text
+	f.talk("Run %s waits: %s", f.run.Name, text)
+}
+
+// tellChange tells about a new phase what a person would not see from the output.
+func (f *follower) tellChange(before *corev1alpha1.Run) {
+	status := f.run.Status
+	switch {
+	case status.Attempt > before.Status.Attempt && before.Status.Attempt > 0:
+		f.talk("Run %s: attempt %d ended%s; attempt %d follows", f.run.Name, status.Attempt-1, because(f.run), status.Attempt)
+		f.told = ""
+	case status.Phase == corev1alpha1.RunRunning && f.told != "":
+		f.talk("Run %s runs on Pod %s", f.run.Name, status.AssignedPod)
+		f.told = ""
+	}
+}
+
+// because returns the reason in the status of a Run, ready to be appended to a sentence. What a script said itself on
+// standard error has been shown already.
+func because(run *corev1alpha1.Run) string {
+	switch {
+	case run.Status.Reason == "":
+		return ""
+	case run.Status.Message == "" || run.Status.Reason == corev1alpha1.RunReasonScriptFailed:
+		return fmt.Sprintf(" (%s)", run.Status.Reason)
+	}
+	return fmt.Sprintf(" (%s: %s)", run.Status.Reason, run.Status.Message)
+}

@@ -1,0 +1,77 @@
+package follow
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"kruntimes.io/kruntimes/runtimed/logrecord"
+)
+
+// timestampFormat has a fixed width, so that lines stay aligned.
+const timestampFormat = "2006-01-02T15:04:05.000000Z07:00"
+
+// Sink takes the output of a Run: standard output to Out, standard error to Err, byte for byte.
+type Sink struct {
+	// Out and Err are where the two streams go.
+	Out, Err io.Writer
+	// Timestamps puts the time of its record before every line.
+	Timestamps bool
+	// Since drops records before it. Zero: none.
+	Since time.Time
+
+	mu  sync.Mutex
+	mid map[string]bool
+}
+
+// Write delivers one record.
+func (s *Sink) Write(r logrecord.Record) error {
+	if r.Time.Before(s.Since) {
+		return nil
+	}
+	data, err := r.Bytes()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mid == nil {
+		s.mid = map[string]bool{}
+	}
+	w := s.Out
+	if r.Stream == logrecord.Stderr {
+		w = s.Err
+	}
+	if s.Timestamps && !s.mid[r.Stream] {
+		data = append([]byte(r.Time.Format(timestampFormat)+" "), data...)
+	}
+	s.mid[r.Stream] = r.Partial
+	if _, err := w.Write(data); err != nil {
+		return &WriteError{Err: err}
+	}
+	return nil
+}
+
+// Talk tells a person something on Err, on a line of its own even when the script's last line has no newline.
+func (s *Sink) Talk(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text := "krt: " + fmt.Sprintf(format, args...) + "\n"
+	if s.mid[logrecord.Stderr] {
+		text = "\n" + text
+		s.mid[logrecord.Stderr] = false
+	}
+	_, _ = io.WriteString(s.Err, text) // there is nobody left to tell
+}
+
+// WriteError means that the output could not be written here, on the side of krt.
+type WriteError struct {
+	// Err is what the writer said.
+	Err error
+}
+
+func (e *WriteError) Error() string { return "writing the output: " + e.Err.Error() }
+
+// Unwrap returns the writer's error.
+func (e *WriteError) Unwrap() error { return e.Err }

@@ -1,0 +1,191 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/krt/cli"
+	"kruntimes.io/kruntimes/krt/follow"
+	"kruntimes.io/kruntimes/krt/runs"
+)
+
+// requestPatience bounds each request that tidies up after a followed Run.
+const requestPatience = 10 * time.Second
+
+// session is one Run that is created, followed and tidied up.
+type session struct {
+	*options
+	client client.WithWatch
+	logs   follow.PodLogs
+	clock  clock.Clock
+	sink   *follow.Sink
+
+	// interrupted is set by the first ctrl-C, left by the second.
+	interrupted, left atomic.Bool
+	// created receives the Run once it exists.
+	created chan *corev1alpha1.Run
+}
+
+// followRun creates the Run and follows it to its end, which becomes the exit code.
+func followRun(ctx context.Context, o *options, c client.WithWatch, run *corev1alpha1.Run) error {
+	clientset, err := o.factory.Clientset()
+	if err != nil {
+		return err
+	}
+	s := &session{
+		options: o, client: c, logs: follow.ClusterLogs(clientset), clock: clock.RealClock{},
+		sink:    &follow.Sink{Out: o.factory.IO.Out, Err: o.factory.IO.ErrOut},
+		created: make(chan *corev1alpha1.Run, 1),
+	}
+	return s.do(ctx, run)
+}
+
+// do is the session from create to exit code.
+func (s *session) do(ctx context.Context, run *corev1alpha1.Run) error {
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	go s.handleInterrupts(ctx, leave, s.factory.Interrupts.Claim())
+
+	if err := s.client.Create(ctx, run, client.FieldOwner("krt")); err != nil {
+		if s.left.Load() {
+			return s.leftBehind(nil)
+		}
+		return createHint(err, run)
+	}
+	s.created <- run
+	s.talk("Run %s created in namespace %s", run.Name, run.Namespace)
+	go s.warn(ctx, run)
+
+	result, err := follow.Follow(ctx, follow.Options{
+		Client: s.client, Logs: s.logs, Clock: s.clock, Sink: s.sink, Quiet: s.quiet, Run: run,
+	})
+	switch {
+	case s.left.Load():
+		return s.leftBehind(run)
+	case err != nil:
+		return cli.WithHint(fmt.Errorf("following Run %s: %w", run.Name, err), "the Run goes on; `%s logs %s -f -n %s` follows it again",
+			s.factory.Name, run.Name, run.Namespace)
+	case result.Deleted && !s.interrupted.Load():
+		return fmt.Errorf("the Run %s was deleted before its end was seen", run.Name)
+	}
+	return s.end(ctx, result.Run)
+}
+
+// end tells how the Run ended, tidies up, and makes the exit code.
+func (s *session) end(ctx context.Context, run *corev1alpha1.Run) error {
+	if run.Status.Phase.IsTerminal() {
+		s.tellEnd(run)
+	}
+	if s.remove {
+		ctx, cancel := context.WithTimeout(ctx, requestPatience)
+		defer cancel()
+		if err := runs.Delete(ctx, s.client, run); err != nil {
+			s.sink.Talk("warning: the Run could not be deleted: %v", err)
+		}
+	}
+	code := runs.ExitCode(run)
+	if s.interrupted.Load() {
+		code = cli.ExitInterrupted
+	}
+	if code == cli.ExitOK {
+		return nil
+	}
+	return &cli.ExitError{Code: code}
+}
+
+// tellEnd tells how the Run ended: a failure always, with its message unless the script has printed it itself.
+func (s *session) tellEnd(run *corev1alpha1.Run) {
+	if run.Status.Phase == corev1alpha1.RunSucceeded && s.quiet {
+		return
+	}
+	text := runs.Outcome(run)
+	if run.Status.Message != "" && run.Status.Phase != corev1alpha1.RunSucceeded && run.Status.Reason != corev1alpha1.RunReasonScriptFailed {
+		text += "\n     " + strings.ReplaceAll(strings.TrimSpace(run.Status.Message), "\n", "\n     ")
+	}
+	if !s.quiet {
+		for _, name := range slices.Sorted(maps.Keys(run.Status.Outputs)) {
+			text += fmt.Sprintf("\n     output %s=%s", name, cli.OneLine(string(run.Status.Outputs[name]), 80))
+		}
+	}
+	s.sink.Talk("%s", text)
+}
+
+// leftBehind tells a person who leaves at once what they leave.
+func (s *session) leftBehind(run *corev1alpha1.Run) error {
+	if run == nil {
+		s.sink.Talk("left while the Run was being created; it may exist")
+	} else {
+		s.sink.Talk("left before the end of Run %s; see `%s get run %s -n %s`", run.Name, s.factory.Name, run.Name, run.Namespace)
+	}
+	return &cli.ExitError{Code: cli.ExitInterrupted}
+}
+
+// handleInterrupts cancels the Run at the first ctrl-C and leaves at the second, whatever is going on.
+func (s *session) handleInterrupts(ctx context.Context, leave context.CancelFunc, interrupts <-chan struct{}) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-interrupts:
+	}
+	s.interrupted.Store(true)
+	s.sink.Talk("cancelling the Run; press ctrl-C again to leave at once")
+	cancelling, stop := context.WithCancel(ctx)
+	defer stop()
+	go s.cancelRun(cancelling)
+	select {
+	case <-ctx.Done():
+		return
+	case <-interrupts:
+	}
+	s.left.Store(true)
+	leave()
+}
+
+// cancelRun asks for the end of the Run as soon as it exists, and again until the cluster has heard it.
+func (s *session) cancelRun(ctx context.Context) {
+	var run *corev1alpha1.Run
+	select {
+	case <-ctx.Done():
+		return
+	case run = <-s.created:
+	}
+	for told := false; ; told = true {
+		_, err := runs.RequestCancel(ctx, s.client, run.Namespace, run.Name)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		if !told {
+			s.sink.Talk("the cancellation could not be requested: %v", err)
+		}
+		if !cli.IsUnreachable(err) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.clock.After(time.Second):
+		}
+	}
+}
+
+func (s *session) talk(format string, args ...any) {
+	if !s.quiet {
+		s.sink.Talk(format, args...)
+	}
+}
+
+// warn tells about a missing Runtime, unless the Run waits for something else.
+func (s *session) warn(ctx context.Context, run *corev1alpha1.Run) {
+	if text := missingRuntime(ctx, s.client, run); text != "" && ctx.Err() == nil {
+		s.sink.Talk("%s", text)
+	}
+}

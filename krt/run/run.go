@@ -1,0 +1,171 @@
+// Package run is the command "krt run": it creates a Run and, if asked to, follows it to its end.
+package run
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"kruntimes.io/kruntimes/krt/cli"
+	"kruntimes.io/kruntimes/krt/complete"
+)
+
+// The values of --dry-run.
+const (
+	dryRunNone   = ""
+	dryRunClient = "client"
+	dryRunServer = "server"
+)
+
+// options are the parsed command line.
+type options struct {
+	request request
+	follow  bool
+	remove  bool
+	quiet   bool
+	dryRun  string
+	print   *genericclioptions.PrintFlags
+	factory *cli.Factory
+}
+
+const long = `Create a Run: a script from a file, or a command, executed by a warm Pod of a Runtime.
+
+Without NAME a name is made from that of the file or command. The name of the new Run is printed, unless --follow is
+given: then the output of the Run is, stdout to stdout and stderr to stderr, while everything that krt itself has to
+say goes to stderr. A Runtime that does not exist is no error, for it may appear later: the Run waits for it, and a
+warning names the Runtimes that there are.
+
+Exit codes with --follow:
+  the script's own   when it ended by itself; 128+n when signal n ended it
+  1                  when the Run failed although no exit code tells so (see its reason)
+  124                when the Run ran into --timeout
+  125                when krt itself failed: wrong flags, no cluster, Run deleted by somebody
+  130                when the Run was cancelled, or krt was interrupted
+
+The first ctrl-C cancels the Run and keeps following it to its end; the second leaves at once.`
+
+const example = `  # Run a script, see its output, get its exit code
+  krt run --runtime bash --file build.sh --follow
+
+  # The same with arguments for the script, and nothing left behind
+  krt run --runtime bash --file build.sh --follow --rm -- --fast all
+
+  # Run a command under a name of your own, and come back later
+  krt run nightly --runtime python --timeout 1h -- python3 -m report --all
+  krt logs nightly -f
+
+  # A script from standard input
+  echo 'echo "hello from $KRUNTIME_RUN_NAME"' | krt run --runtime bash --file - --follow
+
+  # See the manifest, to keep it in a file
+  krt run nightly --runtime bash --file build.sh --dry-run client -o yaml`
+
+// NewCmd returns the command. runF replaces the work in tests; nil means the real work.
+func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.Command {
+	if runF == nil {
+		runF = execute
+	}
+	opts := &options{factory: f, print: genericclioptions.NewPrintFlags("created").WithTypeSetter(cli.NewScheme())}
+	cmd := &cobra.Command{
+		Use:     "run [NAME] --runtime RUNTIME {--file FILE | -- COMMAND} [ARG...]",
+		Short:   "Run a script or command in a Runtime",
+		Long:    long,
+		Example: example,
+		Args:    cobra.ArbitraryArgs,
+	}
+	var timeout, ttl time.Duration
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed("timeout") {
+			opts.request.timeout = &timeout
+		}
+		if cmd.Flags().Changed("ttl") {
+			opts.request.ttl = &ttl
+		}
+		err := opts.complete(args, cmd.ArgsLenAtDash())
+		if err == nil {
+			err = runF(cmd.Context(), opts)
+		}
+		return ownError(opts.follow, err)
+	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return ownError(wantsFollow(f.Args), cmd.Root().FlagErrorFunc()(cmd, err))
+	})
+	opts.addFlags(cmd)
+	flags := cmd.Flags()
+	flags.DurationVar(&timeout, "timeout", 0, "Stop the script after this `duration` of execution; waiting does not count")
+	flags.DurationVar(&ttl, "ttl", 0, "Have the cluster delete the Run this `duration` after its end (default: never)")
+	complete.Flag(cmd, "runtime", complete.Runtimes(f))
+	complete.Flag(cmd, "dry-run", complete.Words(dryRunClient, dryRunServer))
+	return cmd
+}
+
+func (o *options) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVarP(&o.request.runtime, "runtime", "r", "", "The `name` of the Runtime that executes the Run")
+	flags.StringVarP(&o.request.file, "file", "f", "", "Run the script in this `file`; - reads standard input")
+	flags.StringArrayVarP(&o.request.env, "env", "e", nil, "Set an environment variable, as `NAME=VALUE`; may be repeated")
+	flags.StringArrayVar(&o.request.requests, "request", nil, "Take so many units of the Pod's capacity, as `NAME=QUANTITY`; may be repeated (default runs=1)")
+	flags.StringArrayVarP(&o.request.labels, "label", "l", nil, "Put a label on the Run, as `KEY=VALUE`; may be repeated")
+	flags.StringVar(&o.request.workspace, "workspace", "", "Execute in the PersistentWorkspace of this `name`")
+	flags.BoolVar(&o.follow, "follow", false, "Show the output, wait for the end, and end with the script's exit code")
+	flags.BoolVar(&o.remove, "rm", false, "With --follow: delete the Run after its end")
+	flags.BoolVarP(&o.quiet, "quiet", "q", false, "With --follow: show the output of the Run and errors only")
+	flags.StringVar(&o.dryRun, "dry-run", dryRunNone, "Print the Run instead of creating it: \"client\" sends nothing, \"server\" has the cluster check it; the `mode`")
+	cli.AddPrintFlags(cmd, o.print)
+}
+
+// wantsFollow looks for --follow in a command line that could not be parsed to its end.
+func wantsFollow(args []string) bool {
+	if dash := slices.Index(args, "--"); dash >= 0 {
+		args = args[:dash]
+	}
+	return slices.Contains(args, "--follow") || slices.Contains(args, "--follow=true")
+}
+
+// ownError gives errors of krt the exit code that tells them from those of the script.
+func ownError(follow bool, err error) error {
+	var exit *cli.ExitError
+	switch {
+	case err == nil, !follow:
+		return err
+	case errors.As(err, &exit) && exit.Err == nil: // how the script ended
+		return err
+	case cli.ExitCode(err) == cli.ExitInterrupted:
+		return err
+	}
+	return &cli.ExitError{Code: cli.ExitFollow, Err: err}
+}
+
+// complete takes the arguments apart and checks what can be checked without reading anything.
+func (o *options) complete(args []string, dash int) error {
+	names := args
+	if dash >= 0 {
+		names, o.request.args = args[:dash], args[dash:]
+	}
+	if len(names) > 1 {
+		return cli.WithHint(cli.Usagef("one NAME at most, but there are %d words: %s", len(names), strings.Join(names, " ")),
+			"write a command, or arguments for the script, after --: krt run %s -- %s", names[0], strings.Join(names[1:], " "))
+	}
+	if len(names) == 1 {
+		o.request.name = names[0]
+	}
+	switch {
+	case o.request.runtime == "":
+		return cli.WithHint(cli.Usagef("--runtime is missing"), "see the Runtimes there are with `%s get runtimes`", o.factory.Name)
+	case o.dryRun != dryRunNone && o.dryRun != dryRunClient && o.dryRun != dryRunServer:
+		return cli.Usagef("--dry-run %s: must be client or server", o.dryRun)
+	case o.dryRun != dryRunNone && o.follow:
+		return cli.Usagef("--dry-run creates nothing, so there is nothing to --follow")
+	case o.remove && !o.follow:
+		return cli.WithHint(cli.Usagef("--rm needs --follow, for it is krt that deletes the Run after its end"),
+			"to have the cluster delete it, use --ttl 0s")
+	case o.follow && *o.print.OutputFormat != "":
+		return cli.Usagef("--follow prints the output of the Run, so -o cannot be given as well")
+	}
+	return nil
+}

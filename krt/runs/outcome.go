@@ -1,0 +1,96 @@
+package runs
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/krt/cli"
+)
+
+// ExitCode returns the exit code with which a follower of a finished Run ends: the script's own, where it has one that
+// tells of the failure; 124 for a timeout and 130 for a cancelled Run, as a shell user expects; else 1.
+func ExitCode(run *corev1alpha1.Run) int {
+	switch run.Status.Phase {
+	case corev1alpha1.RunSucceeded:
+		return cli.ExitOK
+	case corev1alpha1.RunTimeout:
+		return cli.ExitTimeout
+	case corev1alpha1.RunCancelled:
+		return cli.ExitInterrupted
+	}
+	if code := run.Status.ExitCode; code != nil && *code > 0 && *code < 256 {
+		return int(*code)
+	}
+	return cli.ExitFailed
+}
+
+// Outcome puts into one line how a finished Run ended.
+func Outcome(run *corev1alpha1.Run) string {
+	status := run.Status
+	var b strings.Builder
+	fmt.Fprintf(&b, "Run %s %s", run.Name, status.Phase)
+	var details []string
+	if status.Phase != corev1alpha1.RunSucceeded && status.Reason != "" && string(status.Reason) != string(status.Phase) {
+		details = append(details, string(status.Reason))
+	}
+	if status.ExitCode != nil && *status.ExitCode != 0 {
+		details = append(details, fmt.Sprintf("exit code %d", *status.ExitCode))
+	}
+	if d, ok := Execution(run, time.Time{}); ok {
+		details = append(details, "after "+Duration(d))
+	}
+	if len(details) > 0 {
+		b.WriteString(": " + strings.Join(details, ", "))
+	}
+	return b.String()
+}
+
+// Execution returns how long the last attempt has executed, up to now when it still does. It returns false when there
+// is nothing to measure.
+func Execution(run *corev1alpha1.Run, now time.Time) (time.Duration, bool) {
+	start, end := run.Status.StartTime, now
+	if start == nil || run.Status.Phase == corev1alpha1.RunPending {
+		return 0, false
+	}
+	if run.Status.CompletionTime != nil {
+		end = run.Status.CompletionTime.Time
+	}
+	if end.IsZero() {
+		return 0, false
+	}
+	return max(end.Sub(start.Time), 0), true
+}
+
+// Wait returns how long the Run waited, or has been waiting, for the Pod of its present attempt. The creation time has
+// whole seconds, and so is the answer for a first attempt.
+func Wait(run *corev1alpha1.Run, now time.Time) time.Duration {
+	end := now
+	if run.Status.ScheduledTime != nil {
+		end = run.Status.ScheduledTime.Time
+	} else if run.Status.CompletionTime != nil {
+		end = run.Status.CompletionTime.Time
+	}
+	return max(end.Sub(run.CreationTimestamp.Time), 0)
+}
+
+// Duration writes a duration for people: three digits matter, and small ones more than large ones.
+func Duration(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return fmt.Sprintf("%dµs", d.Microseconds())
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.2fs", d.Truncate(10*time.Millisecond).Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	default:
+		return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
+	}
+}

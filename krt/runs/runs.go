@@ -1,0 +1,55 @@
+// Package runs holds what several commands do with Runs: find one, cancel, delete, and put into words how it ended.
+package runs
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/krt/cli"
+)
+
+// Get reads one Run.
+func Get(ctx context.Context, c client.Reader, namespace, name string) (*corev1alpha1.Run, error) {
+	run := &corev1alpha1.Run{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, run); err != nil {
+		return nil, NotFoundHint(err, namespace, name)
+	}
+	return run, nil
+}
+
+// NotFoundHint says where a Run was looked for when there is none of its name.
+func NotFoundHint(err error, namespace, name string) error {
+	if apierrors.IsNotFound(err) && !cli.IsNotInstalled(err) {
+		return cli.WithHint(fmt.Errorf("there is no Run %q in namespace %q", name, namespace),
+			"list the Runs there are with `krt get runs -n %s`, or those of all namespaces with -A", namespace)
+	}
+	return err
+}
+
+// cancelPatch asks for the end of a Run. It is a merge patch that changes nothing else, and may be sent again.
+var cancelPatch = []byte(`{"spec":{"cancelRequested":true}}`)
+
+// RequestCancel asks for the end of a Run and returns the Run as the request left it.
+func RequestCancel(ctx context.Context, c client.Writer, namespace, name string) (*corev1alpha1.Run, error) {
+	run := &corev1alpha1.Run{}
+	run.Namespace, run.Name = namespace, name
+	if err := c.Patch(ctx, run, client.RawPatch(types.MergePatchType, cancelPatch)); err != nil {
+		return nil, NotFoundHint(err, namespace, name)
+	}
+	return run, nil
+}
+
+// Delete deletes exactly this Run, not a later one of its name. A Run that is gone already is no error.
+func Delete(ctx context.Context, c client.Writer, run *corev1alpha1.Run) error {
+	err := c.Delete(ctx, run, client.Preconditions{UID: ptr.To(run.UID)})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
