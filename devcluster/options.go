@@ -1,0 +1,158 @@
+package devcluster
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/utils/clock"
+
+	"kruntimes.io/kruntimes/devcluster/controlplane"
+)
+
+// Options says what a dev cluster consists of. The zero value is a whole cluster in the default state directory, with
+// the programs of kruntimes taken from beside the running executable.
+type Options struct {
+	// StateDir holds everything that the cluster writes. Default: DefaultStateDir. One cluster at a time per directory.
+	StateDir string
+	// Port is that of the API server. Default: 0, any free one.
+	Port int
+	// SeparateProcesses runs manager and scheduler as child processes, so that a test can kill one of them.
+	SeparateProcesses bool
+	// WithoutProduct leaves manager and scheduler out: a cluster that knows the kinds of kruntimes but does nothing
+	// with their objects.
+	WithoutProduct bool
+	// Groups are the API groups that manager and scheduler serve. Default: core.
+	Groups []string
+	// Binaries are the programs that the cluster runs.
+	Binaries Binaries
+	// OwnsProcess says that the calling process starts no other children than this cluster's. The cluster then also
+	// ends what a crashed part has left behind.
+	OwnsProcess bool
+	// Progress receives lines for people during the start. Default: nothing is written.
+	Progress io.Writer
+	// Environ is the environment in which variables are looked up. Default: that of the process.
+	Environ []string
+	// Clock tells the time. Default: the real one.
+	Clock clock.WithTicker
+}
+
+// Binaries are the programs that a cluster runs. An empty path means: beside the running executable.
+type Binaries struct {
+	// ControlPlane is the directory of etcd, kube-apiserver and kube-controller-manager. Default: controlplane.Ensure.
+	ControlPlane string
+	// Kubelet is the command line that runs the kubelet stand-in; a --config flag is added to it.
+	// Default: krt dev kubelet.
+	Kubelet []string
+	// Runtimed and RuntimeServer run in the Pods of Runtimes.
+	Runtimed, RuntimeServer string
+	// Manager and Scheduler are needed only with SeparateProcesses.
+	Manager, Scheduler string
+}
+
+// NodeName is the name of the cluster's only Node.
+const NodeName = "dev"
+
+// DefaultStateDir returns the state directory that the XDG base directory specification asks for.
+func DefaultStateDir(environ []string) (string, error) {
+	if state := lookupEnv(environ, "XDG_STATE_HOME"); filepath.IsAbs(state) {
+		return filepath.Join(state, "kruntimes", "dev"), nil
+	}
+	home := lookupEnv(environ, "HOME")
+	if home == "" {
+		return "", errors.New("finding a directory for state: neither XDG_STATE_HOME nor HOME is set")
+	}
+	return filepath.Join(home, ".local", "state", "kruntimes", "dev"), nil
+}
+
+func (o *Options) complete() error {
+	if o.Progress == nil {
+		o.Progress = io.Discard
+	}
+	if o.Environ == nil {
+		o.Environ = os.Environ()
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if len(o.Groups) == 0 {
+		o.Groups = []string{"core"}
+	}
+	if o.StateDir == "" {
+		dir, err := DefaultStateDir(o.Environ)
+		if err != nil {
+			return err
+		}
+		o.StateDir = dir
+	}
+	absolute, err := filepath.Abs(o.StateDir)
+	if err != nil {
+		return fmt.Errorf("resolving the state directory: %w", err)
+	}
+	o.StateDir = absolute
+	return o.Binaries.complete(o)
+}
+
+func (b *Binaries) complete(o *Options) error {
+	executable, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding the running executable: %w", err)
+	}
+	beside := func(path *string, name string) {
+		if *path == "" {
+			*path = filepath.Join(filepath.Dir(executable), name)
+		}
+	}
+	if len(b.Kubelet) == 0 {
+		var krt string
+		beside(&krt, "krt")
+		b.Kubelet = []string{krt, "dev", "kubelet"}
+	}
+	needed := map[string]string{"krt": b.Kubelet[0]}
+	if !o.WithoutProduct {
+		beside(&b.Runtimed, "runtimed")
+		beside(&b.RuntimeServer, "runtime-server")
+		needed["runtimed"], needed["runtime-server"] = b.Runtimed, b.RuntimeServer
+	}
+	if o.SeparateProcesses && !o.WithoutProduct {
+		beside(&b.Manager, "manager")
+		beside(&b.Scheduler, "scheduler")
+		needed["manager"], needed["scheduler"] = b.Manager, b.Scheduler
+	}
+	return checkExecutables(needed)
+}
+
+// checkExecutables names all programs that are missing, so that a person has to look only once.
+func checkExecutables(pathsByName map[string]string) error {
+	var errs []error
+	for _, name := range sortedKeys(pathsByName) {
+		path := pathsByName[name]
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s is missing: %w", name, err))
+		case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
+			errs = append(errs, fmt.Errorf("%s at %s is not executable", name, path))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ensureControlPlane returns the directory of the control plane's binaries.
+func (o *Options) controlPlaneOptions() controlplane.EnsureOptions {
+	return controlplane.EnsureOptions{Progress: o.Progress, Environ: o.Environ, Clock: o.Clock}
+}
+
+// lookupEnv returns the last value of name, as a process started with environ would see it.
+func lookupEnv(environ []string, name string) string {
+	value := ""
+	for _, entry := range environ {
+		if v, found := strings.CutPrefix(entry, name+"="); found {
+			value = v
+		}
+	}
+	return value
+}

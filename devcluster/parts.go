@@ -1,0 +1,109 @@
+package devcluster
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"kruntimes.io/kruntimes/devcluster/process"
+)
+
+// The parts of a cluster, as errors, logs and `krt dev status` call them.
+const (
+	partEtcd              = "etcd"
+	partAPIServer         = "kube-apiserver"
+	partControllerManager = "kube-controller-manager"
+	partKubelet           = "kubelet"
+	partManager           = "manager"
+	partScheduler         = "scheduler"
+)
+
+const (
+	loopback = "127.0.0.1"
+	// serviceRange and serviceIP are what the API server's own Service gets. Nothing routes there.
+	serviceRange = "10.96.0.0/24"
+	serviceIP    = "10.96.0.1"
+	// issuer is who signs tokens of ServiceAccounts.
+	issuer = "https://kubernetes.default.svc.cluster.local"
+)
+
+// kubeControllers are the controllers that Runtimes and Runs rest on. The publisher of the root certificate serves the
+// volume with which a Pod reaches the API server.
+var kubeControllers = []string{
+	"deployment-controller", "replicaset-controller", "garbage-collector-controller", "namespace-controller",
+	"serviceaccount-controller", "root-ca-certificate-publisher-controller",
+}
+
+// etcdCommand lets etcd listen on a socket in the state directory only: no port to clash, and nobody else can open it.
+func (d dirs) etcdCommand(binary string) process.Command {
+	url, peers := "unix://"+d.etcdSocket(), "unix://"+d.etcdSocket()+".peer"
+	return process.Command{
+		Path: binary,
+		Args: []string{
+			"--name=dev", "--data-dir=" + d.etcdData(), "--logger=zap", "--log-level=warn",
+			"--listen-client-urls=" + url, "--advertise-client-urls=" + url,
+			"--listen-peer-urls=" + peers, "--initial-advertise-peer-urls=" + peers, "--initial-cluster=dev=" + peers,
+			"--unsafe-no-fsync", "--snapshot-count=50000", "--quota-backend-bytes=4294967296",
+			"--auto-compaction-mode=periodic", "--auto-compaction-retention=5m",
+		},
+		LogFile: d.log(partEtcd),
+	}
+}
+
+func (d dirs) apiServerCommand(binary string, port int) process.Command {
+	return process.Command{
+		Path: binary,
+		Args: []string{
+			"--etcd-servers=unix://" + d.etcdSocket(),
+			"--bind-address=" + loopback, "--advertise-address=" + loopback, fmt.Sprintf("--secure-port=%d", port),
+			"--endpoint-reconciler-type=none",
+			"--tls-cert-file=" + d.cert(partAPIServer), "--tls-private-key-file=" + d.key(partAPIServer),
+			"--client-ca-file=" + d.cert(certAuthority),
+			"--kubelet-certificate-authority=" + d.cert(certAuthority),
+			"--kubelet-client-certificate=" + d.cert(certKubeletClient), "--kubelet-client-key=" + d.key(certKubeletClient),
+			"--kubelet-preferred-address-types=InternalIP",
+			"--service-account-issuer=" + issuer,
+			"--service-account-key-file=" + d.cert(certServiceAccounts),
+			"--service-account-signing-key-file=" + d.key(certServiceAccounts),
+			"--service-cluster-ip-range=" + serviceRange,
+			"--authorization-mode=RBAC", "--anonymous-auth=false", "--allow-privileged=true", "--profiling=false",
+			"--shutdown-delay-duration=0s", "--v=1",
+		},
+		LogFile: d.log(partAPIServer),
+	}
+}
+
+// controllerManagerCommand lets every controller act under its own ServiceAccount, as in a real cluster.
+func (d dirs) controllerManagerCommand(binary string) process.Command {
+	return process.Command{
+		Path: binary,
+		Args: []string{
+			"--kubeconfig=" + d.kubeconfigOf(partControllerManager), "--controllers=" + strings.Join(kubeControllers, ","),
+			"--use-service-account-credentials=true", "--root-ca-file=" + d.cert(certAuthority),
+			"--service-account-private-key-file=" + d.key(certServiceAccounts),
+			"--leader-elect=false", "--secure-port=0", "--profiling=false",
+			"--kube-api-qps=200", "--kube-api-burst=400", "--v=1",
+		},
+		LogFile: d.log(partControllerManager),
+	}
+}
+
+// dirs knows the layout of the state directory.
+type dirs struct {
+	state string
+	// sockets is a directory whose name is short enough for unix sockets below it.
+	sockets string
+}
+
+func (d dirs) etcdSocket() string              { return filepath.Join(d.sockets, "etcd.sock") }
+func (d dirs) etcdData() string                { return filepath.Join(d.state, "etcd") }
+func (d dirs) logs() string                    { return filepath.Join(d.state, "logs") }
+func (d dirs) log(part string) string          { return filepath.Join(d.logs(), part+".log") }
+func (d dirs) pki() string                     { return filepath.Join(d.state, "pki") }
+func (d dirs) cert(name string) string         { return filepath.Join(d.pki(), name+".crt") }
+func (d dirs) key(name string) string          { return filepath.Join(d.pki(), name+".key") }
+func (d dirs) token(part string) string        { return filepath.Join(d.pki(), part+".token") }
+func (d dirs) kubeconfigOf(part string) string { return filepath.Join(d.pki(), part+".kubeconfig") }
+func (d dirs) kubeconfig() string              { return filepath.Join(d.state, "kubeconfig") }
+func (d dirs) pods() string                    { return filepath.Join(d.sockets, "pods") }
+func (d dirs) kubeletConfig() string           { return filepath.Join(d.state, "kubelet.json") }
