@@ -58,6 +58,14 @@ type PodInfo struct {
 	Used     Resources `json:"used,omitempty"`
 	// Runs is the number of Runs that are assigned or reserved.
 	Runs int `json:"runs,omitempty"`
+	// Held, if any, is a Run for which the Pod is being emptied: no other Run may take what it needs.
+	Held *Hold `json:"held,omitempty"`
+}
+
+// Hold is a claim of a Run that has waited too long on units that are not free yet.
+type Hold struct {
+	Run      types.UID `json:"run"`
+	Requests Resources `json:"requests"`
 }
 
 // Available tells whether the Pod takes Runs at all.
