@@ -1,0 +1,57 @@
+package plugins
+
+import (
+	"testing"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/scheduler/framework"
+)
+
+func TestRegistryNamesPluginsAsTheyNameThemselves(t *testing.T) {
+	for name, construct := range Registry() {
+		if got := construct().Name(); got != name {
+			t.Errorf("registered as %s, calls itself %s", name, got)
+		}
+	}
+}
+
+func TestDefaultProfileUsesEveryPlugin(t *testing.T) {
+	if _, err := Build(DefaultProfile()); err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{}
+	for _, u := range DefaultProfile() {
+		used[u.Name] = true
+	}
+	for name := range Registry() {
+		if !used[name] {
+			t.Errorf("%s is registered, but not in the default profile", name)
+		}
+	}
+}
+
+func TestBuildRefusesAnUnknownPlugin(t *testing.T) {
+	if _, err := Build([]Use{{Name: "Nope"}}); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestRunsWithRulesThatAreNotKnownWait(t *testing.T) {
+	rules, err := Build(DefaultProfile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshot := &framework.Snapshot{
+		Runtime: &framework.RuntimeInfo{Name: "sh", Capacity: framework.Resources{{Name: "runs", Milli: 4000}}},
+		Pods:    []*framework.PodInfo{{Name: "a", Ready: true, Capacity: framework.Resources{{Name: "runs", Milli: 4000}}}},
+	}
+	for want, run := range map[string]*framework.RunInfo{
+		"spec.workspace is not supported in this version": {Workspace: &corev1alpha1.WorkspaceReference{Name: "w"}},
+		"spec.affinity is not supported in this version":  {Affinity: &corev1alpha1.Affinity{}},
+	} {
+		r := rules.Schedule(snapshot, run)
+		if r.Diagnosis == nil || r.Diagnosis.Message() != want || r.Diagnosis.WakeOn != 0 {
+			t.Errorf("result %+v, want a wait for nothing with message %q", r, want)
+		}
+	}
+}
