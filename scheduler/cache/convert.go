@@ -1,0 +1,127 @@
+package cache
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/scheduler/framework"
+)
+
+// defaultRuns is how many Runs a Pod takes when the Runtime's capacity does not say.
+const defaultRuns = "4"
+
+// maxReason bounds what is taken over of a Pod's or Runtime's own words.
+const maxReason = 200
+
+// PodOf reads what the cache holds of a Pod. It returns false for a Pod that belongs to no Runtime.
+func PodOf(pod *corev1.Pod) (Pod, bool) {
+	label, ok := pod.Labels[corev1alpha1.LabelRuntime]
+	if !ok {
+		return Pod{}, false
+	}
+	// The annotation holds names that are too long for the label. One that contradicts the label is not believed.
+	name := pod.Annotations[corev1alpha1.AnnotationRuntime]
+	if name == "" || corev1alpha1.RuntimeLabelValue(name) != label {
+		name = label
+	}
+	p := Pod{
+		Runtime: types.NamespacedName{Namespace: pod.Namespace, Name: name},
+		Name:    pod.Name, UID: pod.UID,
+		Terminating: pod.DeletionTimestamp != nil,
+	}
+	ready := podCondition(pod, corev1.PodReady)
+	p.Ready = ready != nil && ready.Status == corev1.ConditionTrue
+	if !p.Ready {
+		p.NotReadyReason = bounded(notReadyReason(pod, ready))
+	}
+	return p, true
+}
+
+// notReadyReason finds the most telling word on why a Pod is not ready: a container that cannot start, a node that
+// cannot be found, a Pod that has ended, a container that has not started or is not ready yet.
+func notReadyReason(pod *corev1.Pod, ready *corev1.PodCondition) string {
+	waiting, telling := waitingReason(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses))
+	if telling {
+		return waiting
+	}
+	if scheduled := podCondition(pod, corev1.PodScheduled); scheduled != nil && scheduled.Status == corev1.ConditionFalse {
+		return scheduled.Reason
+	}
+	switch {
+	case pod.Status.Reason != "":
+		return pod.Status.Reason
+	case waiting != "":
+		return waiting
+	case pod.Status.Phase == corev1.PodFailed, pod.Status.Phase == corev1.PodSucceeded:
+		return string(pod.Status.Phase)
+	case ready != nil && ready.Reason != "":
+		return ready.Reason
+	}
+	return string(pod.Status.Phase)
+}
+
+// waitingReason returns why a container waits. It is telling unless the container only waits for its turn.
+func waitingReason(statuses []corev1.ContainerStatus) (reason string, telling bool) {
+	const initializing, creating = "PodInitializing", "ContainerCreating"
+	for i := range statuses {
+		s := statuses[i].State.Waiting
+		switch {
+		case s == nil || s.Reason == "":
+		case s.Reason != initializing && s.Reason != creating:
+			return s.Reason, true
+		case reason == "" || reason == initializing:
+			reason = s.Reason
+		}
+	}
+	return reason, false
+}
+
+func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == kind {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// RuntimeOf reads what plugins may know of a Runtime.
+func RuntimeOf(runtime *corev1alpha1.Runtime) *framework.RuntimeInfo {
+	info := &framework.RuntimeInfo{
+		Namespace: runtime.Namespace, Name: runtime.Name, Replicas: 1, Deleting: runtime.DeletionTimestamp != nil,
+	}
+	if runtime.Spec.Replicas != nil {
+		info.Replicas = *runtime.Spec.Replicas
+	}
+	capacity := runtime.Spec.Capacity
+	if _, ok := capacity[corev1alpha1.ResourceRuns]; !ok {
+		capacity = capacity.DeepCopy()
+		if capacity == nil {
+			capacity = corev1.ResourceList{}
+		}
+		capacity[corev1alpha1.ResourceRuns] = resource.MustParse(defaultRuns)
+	}
+	info.Capacity = framework.CapacityOf(capacity)
+	for _, c := range runtime.Status.Conditions {
+		if c.Reason == corev1alpha1.ReasonPodsRefused || c.Reason == corev1alpha1.ReasonDeploymentRefused {
+			info.Trouble = bounded(c.Reason + ": " + c.Message)
+			break
+		}
+	}
+	return info
+}
+
+func bounded(text string) string {
+	if len(text) <= maxReason {
+		return text
+	}
+	cut := maxReason
+	for cut > 0 && text[cut]&0xC0 == 0x80 {
+		cut--
+	}
+	return text[:cut] + "…"
+}

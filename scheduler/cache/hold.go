@@ -1,0 +1,44 @@
+package cache
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"kruntimes.io/kruntimes/scheduler/framework"
+)
+
+// Hold keeps, on a Pod of run's Runtime, what run requests away from other Runs, until Unhold. A Runtime has one hold at
+// a time; another one replaces it.
+func (c *Cache) Hold(run *framework.RunInfo, pod types.UID) {
+	key := run.RuntimeKey()
+	r := c.runtime(key)
+	if r.hold != nil {
+		delete(c.holds, r.hold.Run)
+	}
+	r.hold, r.heldPod = &framework.Hold{Run: run.UID, Requests: run.Requests}, pod
+	c.holds[run.UID] = key
+	r.touchAll()
+}
+
+// Held returns the Run for which a Pod of the Runtime is held, and the Pod, if that takes Runs.
+func (c *Cache) Held(key types.NamespacedName) (run, pod types.UID, ok bool) {
+	r, found := c.runtimes[key]
+	if !found || r.hold == nil {
+		return "", "", false
+	}
+	p, found := c.pods[r.heldPod]
+	return r.hold.Run, r.heldPod, found && p.home == r && p.pod.available()
+}
+
+// Unhold ends the hold of a Run, if it has one.
+func (c *Cache) Unhold(run types.UID) Change {
+	key, ok := c.holds[run]
+	if !ok {
+		return Change{}
+	}
+	delete(c.holds, run)
+	r := c.runtimes[key]
+	r.hold, r.heldPod = nil, ""
+	r.touchAll()
+	c.collect(key, r)
+	return Change{Runtime: key, Events: framework.CapacityFreed}
+}
