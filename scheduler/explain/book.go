@@ -1,0 +1,210 @@
+// Package explain decides which waiting Runs have to be told why they wait, and when.
+//
+// Every word costs an API write, and a burst of a thousand Runs must not cost a thousand of them while there are Runs to
+// bind. So a Run is told nothing in its first second; Runs with the same verdict form a group whose verdict is stored
+// once; a verdict that says something new counts after a second, one in which only numbers differ after ten; and the
+// caller bounds how many are written at a time.
+//
+// No call costs more than the Runs that it returns, plus the groups that have something to tell. A Book is not safe for
+// concurrent use, and reads no clock.
+package explain
+
+import (
+	"strings"
+	"time"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// Patience is how long a Run waits before it is told why.
+	Patience = time.Second
+	// NewsInterval is the least time between two verdicts of a group that differ in words.
+	NewsInterval = time.Second
+	// NumbersInterval is the least time between two verdicts of a group that differ in numbers only.
+	NumbersInterval = 10 * time.Second
+
+	// maxSteps bounds the work of one call on Runs that turn out to know already.
+	maxSteps = 1000
+)
+
+// Verdict is what a Run is told: the reason and message of its condition Scheduled.
+type Verdict struct {
+	Reason, Message string
+}
+
+// Note is a Run that is to be told a verdict.
+type Note struct {
+	Run     types.UID
+	Verdict Verdict
+}
+
+// Book is the waiting Runs and what they were told.
+type Book struct {
+	waiters map[types.UID]*waiter
+	groups  map[string]*group
+	// unsettled are the groups with a verdict that has to mature.
+	unsettled map[*group]struct{}
+	// behind are the groups with Runs that do not know the verdict, each once.
+	behind []*group
+}
+
+type group struct {
+	name    string
+	members int
+	// verdict is what members are told, latest what was concluded last.
+	verdict, latest Verdict
+	// changed is when verdict became what it is; zero before the first.
+	changed time.Time
+	// stale are the members that may not know the verdict, told are those that do.
+	stale, told *node
+	queued      bool
+}
+
+type waiter struct {
+	node
+	run   types.UID
+	group *group
+	since time.Time
+	knows Verdict
+}
+
+// New makes an empty Book.
+func New() *Book {
+	return &Book{waiters: map[types.UID]*waiter{}, groups: map[string]*group{}, unsettled: map[*group]struct{}{}}
+}
+
+// Len is the number of waiting Runs.
+func (b *Book) Len() int { return len(b.waiters) }
+
+// Wait enters a Run that waits in a group since a time, and what its condition says now. Entering it again updates what
+// it knows and, if the group is another one, moves it; the time it waits since stays.
+func (b *Book) Wait(run types.UID, groupName string, since time.Time, knows Verdict) {
+	if w, ok := b.waiters[run]; ok {
+		if w.group.name == groupName {
+			w.knows = knows
+			b.restale(w)
+			return
+		}
+		since = w.since
+		b.Forget(run)
+	}
+	g, ok := b.groups[groupName]
+	if !ok {
+		g = &group{name: groupName, stale: newRing(), told: newRing()}
+		b.groups[groupName] = g
+	}
+	w := &waiter{run: run, group: g, since: since, knows: knows}
+	w.alone(w)
+	b.waiters[run] = w
+	g.members++
+	b.restale(w)
+}
+
+// restale puts a waiter among those that may not know, unless it is known that it does.
+func (b *Book) restale(w *waiter) {
+	w.leave()
+	if !w.group.changed.IsZero() && w.knows == w.group.verdict {
+		w.group.told.pushBack(&w.node)
+		return
+	}
+	w.group.stale.pushBack(&w.node)
+	b.enqueue(w.group)
+}
+
+// Forget takes a Run out: it does not wait any more.
+func (b *Book) Forget(run types.UID) {
+	w, ok := b.waiters[run]
+	if !ok {
+		return
+	}
+	delete(b.waiters, run)
+	w.leave()
+	w.group.members--
+	if w.group.members == 0 {
+		delete(b.groups, w.group.name)
+		delete(b.unsettled, w.group)
+	}
+}
+
+// Conclude stores why the Runs of a group wait.
+func (b *Book) Conclude(groupName string, v Verdict, now time.Time) {
+	g, ok := b.groups[groupName]
+	if !ok {
+		return
+	}
+	g.latest = v
+	b.mature(g, now)
+}
+
+// mature makes the latest verdict the group's own, if it is time.
+func (b *Book) mature(g *group, now time.Time) {
+	switch {
+	case g.changed.IsZero():
+	case g.latest == g.verdict:
+		delete(b.unsettled, g)
+		return
+	case now.Sub(g.changed) < NewsInterval,
+		sameWords(g.latest, g.verdict) && now.Sub(g.changed) < NumbersInterval:
+		b.unsettled[g] = struct{}{}
+		return
+	}
+	delete(b.unsettled, g)
+	g.verdict, g.changed = g.latest, now
+	g.stale.prepend(g.told)
+	b.enqueue(g)
+}
+
+// Due returns at most limit Runs that are to be told something now, and takes them as told.
+func (b *Book) Due(now time.Time, limit int) []Note {
+	for g := range b.unsettled {
+		b.mature(g, now)
+	}
+	var notes []Note
+	steps := maxSteps
+	for range len(b.behind) {
+		g := b.behind[0]
+		b.behind = b.behind[1:]
+		g.queued = false
+		for !g.stale.empty() && !g.changed.IsZero() && len(notes) < limit && steps > 0 {
+			w := g.stale.next.waiter
+			// Members enter in the order in which they began to wait, near enough.
+			if now.Sub(w.since) < Patience {
+				break
+			}
+			steps--
+			w.leave()
+			g.told.pushBack(&w.node)
+			if w.knows != g.verdict {
+				w.knows = g.verdict
+				notes = append(notes, Note{Run: w.run, Verdict: g.verdict})
+			}
+		}
+		b.enqueue(g)
+	}
+	return notes
+}
+
+// enqueue remembers a group that has Runs to tell. One that has lost its last member drops out by itself.
+func (b *Book) enqueue(g *group) {
+	if g.queued || g.stale.empty() {
+		return
+	}
+	g.queued = true
+	b.behind = append(b.behind, g)
+}
+
+// sameWords tells whether the verdicts differ in numbers at most.
+func sameWords(a, b Verdict) bool {
+	return a.Reason == b.Reason && words(a.Message) == words(b.Message)
+}
+
+func words(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}, text)
+}
