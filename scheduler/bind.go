@@ -1,0 +1,146 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/statuspatch"
+)
+
+const (
+	// bindAttempts is how often an assignment is sent when the API server neither stores it nor says no for good.
+	bindAttempts = 6
+	// firstDoubt and lastDoubt bound the wait between two looks at a Run of which nobody knows whether it was bound.
+	firstDoubt = 20 * time.Millisecond
+	lastDoubt  = 2 * time.Second
+)
+
+// binder stores assignments.
+type binder struct {
+	client *runClient
+	clock  clock.Clock
+	engine *engine
+}
+
+// bind stores an assignment and tells the engine how that ended. There are five ends:
+//
+//  1. The API server has stored it: bound.
+//  2. It has not, and never will, because the Run has another version by now: moved, with that version. This is also
+//     the end of a request whose answer was lost although it was stored.
+//  3. The Run is gone: vanished.
+//  4. It was refused, or cannot be stored for a long time, or its Pod has gone meanwhile: refused.
+//  5. ctx ends: nothing is told, because the engine ends as well.
+//
+// As long as the Run still has the version that the assignment rests on, an earlier request may be under way, so the
+// same assignment is sent again and its units stay reserved; the stored version decides which request counts.
+func (b *binder) bind(ctx context.Context, a *assignment) {
+	log := logr.FromContextOrDiscard(ctx).WithValues("Run", klog.KObj(a.run), "pod", a.podName)
+	patch, err := bindPatch(a, b.clock.Now())
+	if err != nil {
+		log.Error(err, "Could not build the assignment")
+		b.engine.refused(a)
+		return
+	}
+	name := types.NamespacedName{Namespace: a.run.Namespace, Name: a.run.Name}
+	wait := firstDoubt
+	for range bindAttempts {
+		version, err := b.client.patchStatus(ctx, name, patch)
+		switch {
+		case err == nil:
+			log.V(1).Info("Bound Run")
+			b.engine.bound(a, version)
+			return
+		case apierrors.IsNotFound(err):
+			b.engine.vanished(a)
+			return
+		case isRefusal(err):
+			log.Error(err, "Assignment was refused")
+			b.engine.refused(a)
+			return
+		}
+		log.V(1).Info("Assignment is in doubt", "reason", err.Error())
+		if b.resolved(ctx, a, name) {
+			return
+		}
+		if !sleep(ctx, b.clock, wait) {
+			return
+		}
+		wait = min(2*wait, lastDoubt)
+	}
+	// The last request may still be under way, on the API server's side, for as long as it may take.
+	if sleep(ctx, b.clock, requestTimeout) && !b.resolved(ctx, a, name) && ctx.Err() == nil {
+		log.Info("Gave an assignment up")
+		b.engine.refused(a)
+	}
+}
+
+// resolved looks at the stored Run until it can be read. It tells the engine, and returns true, if the assignment needs
+// no further request.
+func (b *binder) resolved(ctx context.Context, a *assignment, name types.NamespacedName) bool {
+	wait := firstDoubt
+	for {
+		fresh, err := b.client.get(ctx, name)
+		switch {
+		case err == nil && fresh.UID == a.run.UID && fresh.ResourceVersion != a.run.ResourceVersion:
+			b.engine.moved(a, fresh)
+			return true
+		case apierrors.IsNotFound(err), err == nil && fresh.UID != a.run.UID:
+			b.engine.vanished(a)
+			return true
+		case !b.engine.stands(a):
+			b.engine.refused(a)
+			return true
+		case err == nil:
+			return false
+		}
+		if !sleep(ctx, b.clock, wait) {
+			return true
+		}
+		wait = min(2*wait, lastDoubt)
+	}
+}
+
+// isRefusal tells whether the API server has answered that it will not store the request, whatever version it rests on.
+// A conflict is none: an earlier request may have been stored. Nor is a server's own failure or silence.
+func isRefusal(err error) bool {
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsTimeout(err), apierrors.IsServerTimeout(err):
+		return false
+	case apierrors.IsTooManyRequests(err):
+		return true
+	}
+	reason := apierrors.ReasonForError(err)
+	return reason == metav1.StatusReasonForbidden || reason == metav1.StatusReasonUnauthorized ||
+		reason == metav1.StatusReasonInvalid || reason == metav1.StatusReasonBadRequest ||
+		reason == metav1.StatusReasonMethodNotAllowed || reason == metav1.StatusReasonRequestEntityTooLarge
+}
+
+// bindPatch is the one write that assigns a Run.
+func bindPatch(a *assignment, now time.Time) ([]byte, error) {
+	after := a.run.DeepCopy()
+	s := &after.Status
+	s.Phase = corev1alpha1.RunScheduled
+	s.AssignedPod, s.AssignedPodUID = a.podName, string(a.podUID)
+	s.Attempt, s.NextAttemptTime = max(1, s.Attempt), nil
+	s.ScheduledTime = &metav1.MicroTime{Time: now}
+	s.ObservedGeneration = a.run.Generation
+	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+		Type: corev1alpha1.RunConditionScheduled, Status: metav1.ConditionTrue, Reason: corev1alpha1.ReasonAssigned,
+		Message: "assigned to Pod " + a.podName, ObservedGeneration: a.run.Generation, LastTransitionTime: metav1.NewTime(now),
+	})
+	patch, err := statuspatch.ForRun(corev1alpha1.WriterScheduler, a.run, after)
+	if err != nil {
+		return nil, fmt.Errorf("assigning Run %s/%s to Pod %s: %w", a.run.Namespace, a.run.Name, a.podName, err)
+	}
+	return patch, nil
+}

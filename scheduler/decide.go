@@ -1,0 +1,166 @@
+package scheduler
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/scheduler/framework"
+	"kruntimes.io/kruntimes/scheduler/queue"
+)
+
+// assignment is a decision that is booked in the cache and waits to be stored by the API server.
+type assignment struct {
+	// run is the version that the decision rests on.
+	run *corev1alpha1.Run
+	// podName and podUID are where the Run goes.
+	podName string
+	podUID  types.UID
+	cycle   *framework.Cycle
+	pod     *framework.PodInfo
+}
+
+// next runs cycles until one finds a Pod, and returns what to bind; nil when every waiting Run has to wait for an event
+// or until wait has passed.
+func (e *engine) next() (a *assignment, wait time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.clock.Now()
+	if !now.Before(e.nextSweep) {
+		e.nextSweep = now.Add(safetyNet)
+		e.queue.WakeAll()
+	}
+	for _, due := range e.queue.Due(now) {
+		e.settle(e.runs[due.UID])
+	}
+	for {
+		// 1 pop
+		info, order, ok := e.queue.Pop()
+		if !ok {
+			return nil, e.idleFor(now)
+		}
+		// 2 snapshot, 3 filter and score
+		result := e.rules.Schedule(e.cache.Snapshot(info.RuntimeKey()), info)
+		if result.Pod == nil {
+			e.reject(info, order, result.Diagnosis, now)
+			continue
+		}
+		// 4 reserve and assume
+		if d := e.rules.Reserve(result.Cycle, result.Pod); d != nil {
+			e.reject(info, order, d, now)
+			continue
+		}
+		t := e.runs[info.UID]
+		t.state = runBinding
+		e.cache.Assume(info, result.Pod.UID)
+		e.book.Forget(info.UID)
+		e.placed(t)
+		// 5 bind: the caller's
+		return &assignment{
+			run: t.run, podName: result.Pod.Name, podUID: result.Pod.UID, cycle: result.Cycle, pod: result.Pod,
+		}, 0
+	}
+}
+
+// idleFor tells how long nothing has to be tried, if no event comes.
+func (e *engine) idleFor(now time.Time) time.Duration {
+	until := e.nextSweep
+	if due, ok := e.queue.NextDue(); ok && due.Before(until) {
+		until = due
+	}
+	return max(0, until.Sub(now))
+}
+
+// reject puts a Run back that fits nowhere now.
+func (e *engine) reject(info *framework.RunInfo, order queue.Order, d *framework.Diagnosis, now time.Time) {
+	if d.Err != nil {
+		t := e.runs[info.UID]
+		t.refusals++
+		e.delay(t, now.Add(retryIn(t.refusals)))
+	} else {
+		e.queue.Park(info, order, d.WakeOn)
+	}
+	e.unexplained[info.RuntimeKey()] = struct{}{}
+}
+
+// bound takes in that the API server has stored an assignment, under a version.
+func (e *engine) bound(a *assignment, version string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t, ok := e.binding(a)
+	if !ok {
+		return // the informer was faster
+	}
+	t.refusals = 0
+	if newer(version, t.run.ResourceVersion) {
+		t.state, t.boundVersion = runBound, version
+		return
+	}
+	// The informer has shown a later version than the bind's, and it is without a Pod: the Run was handed back.
+	e.unreserve(a)
+	t.state = runIdle
+	e.settle(t)
+}
+
+// moved takes in that an assignment was not stored because the Run has changed, or that nobody knows whether it was, and
+// the Run as a live read shows it. Only now may the units be given to somebody else.
+func (e *engine) moved(a *assignment, fresh *corev1alpha1.Run) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t, ok := e.binding(a)
+	if !ok {
+		return
+	}
+	if fresh.Status.AssignedPodUID != string(a.podUID) {
+		e.unreserve(a)
+	}
+	t.state = runIdle
+	if newer(fresh.ResourceVersion, t.run.ResourceVersion) {
+		e.see(fresh)
+		return
+	}
+	e.settle(t)
+}
+
+// refused takes in that an assignment was not stored, and will not be. The Run is tried again after a backoff.
+func (e *engine) refused(a *assignment) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t, ok := e.binding(a)
+	if !ok {
+		return
+	}
+	e.unreserve(a)
+	t.state = runIdle
+	e.settle(t)
+	if t.state == runWaiting {
+		t.refusals++
+		e.delay(t, e.clock.Now().Add(retryIn(t.refusals)))
+	}
+}
+
+// vanished takes in that a live read does not find the Run.
+func (e *engine) vanished(a *assignment) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.rules.Unreserve(a.cycle, a.pod)
+	e.forget(a.run.UID)
+}
+
+// stands tells whether a decision is still worth storing: nobody has resolved it otherwise, and its Pod is there to stay.
+func (e *engine) stands(a *assignment) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, ok := e.binding(a)
+	return ok && e.cache.PodStays(a.podUID)
+}
+
+// binding returns the Run of an assignment while that is neither confirmed nor overtaken.
+func (e *engine) binding(a *assignment) (*trackedRun, bool) {
+	t, ok := e.runs[a.run.UID]
+	return t, ok && t.state == runBinding
+}
+
+// unreserve gives the plugins' reservations back; the cache's own are given back when the Run is settled.
+func (e *engine) unreserve(a *assignment) { e.rules.Unreserve(a.cycle, a.pod) }

@@ -1,0 +1,244 @@
+package scheduler
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/scheduler/cache"
+	"kruntimes.io/kruntimes/scheduler/explain"
+	"kruntimes.io/kruntimes/scheduler/framework"
+	"kruntimes.io/kruntimes/scheduler/queue"
+)
+
+const (
+	// safetyNet is how often Runs are tried again without any event.
+	safetyNet = time.Minute
+	// firstRetry and lastRetry bound the wait after a bind that was refused or a plugin that could not decide.
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 30 * time.Second
+)
+
+// engine decides. It is told what the informers see and how binds ended, and answers which Run to bind where and which
+// Runs to tell why they wait. It does no input or output, so that scenarios run in a test without a cluster.
+//
+// Every method takes the lock; none holds it longer than one cycle, or one call on as many Runs as it returns.
+type engine struct {
+	clock clock.PassiveClock
+	rules *framework.Framework
+	// wake gets a signal when there may be something for next.
+	wake chan struct{}
+
+	mu    sync.Mutex
+	cache *cache.Cache
+	queue *queue.Queue
+	book  *explain.Book
+	runs  map[types.UID]*trackedRun
+	// unexplained are the Runtimes that have changed since the verdicts on their waiting Runs were concluded.
+	unexplained map[types.NamespacedName]struct{}
+	// youngestPlaced tells whether a waiting Run was overtaken.
+	youngestPlaced youngest
+	// nextSweep is when the safety net tries everything.
+	nextSweep time.Time
+	// gone, if not nil, collects the Runs that have gone since catching up began.
+	gone map[types.UID]struct{}
+}
+
+// trackedRun is a Run that is not finished.
+//
+//	          seen Pending            next                  bound             seen assigned
+//	(unknown) -----------> waiting ---------> binding ---------------> bound ---------------> assigned
+//	                        ^   ^                |                       |                       |
+//	                        |   +---- refused ---+                       |                       |
+//	                        +------------------------ seen Pending again (handed back) ----------+
+//
+// A Run that is seen assigned is assigned, in whatever state it was. One that asks to be cancelled, or is being deleted,
+// before it has a Pod is idle: somebody else ends it.
+type trackedRun struct {
+	// run is the newest version that was seen; what the scheduler does not need is stripped from it.
+	run   *corev1alpha1.Run
+	info  *framework.RunInfo
+	order queue.Order
+	state runState
+	// since is when the Run began to wait.
+	since time.Time
+	// boundVersion is the resourceVersion that the bind made, in state bound.
+	boundVersion string
+	// refusals counts binds in a row that were refused.
+	refusals int
+}
+
+type runState int
+
+const (
+	runIdle runState = iota
+	runWaiting
+	runBinding
+	runBound
+	runAssigned
+)
+
+func newEngine(rules *framework.Framework, c clock.PassiveClock) *engine {
+	return &engine{
+		clock: c, rules: rules, wake: make(chan struct{}, 1),
+		cache: cache.New(), queue: queue.New(), book: explain.New(),
+		runs:           map[types.UID]*trackedRun{},
+		unexplained:    map[types.NamespacedName]struct{}{},
+		youngestPlaced: youngest{},
+		nextSweep:      c.Now().Add(safetyNet),
+	}
+}
+
+// runSeen takes in a version of a Run, from the informer or from a live read. Versions older than one that was seen
+// before are ignored.
+func (e *engine) runSeen(run *corev1alpha1.Run) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.see(run)
+}
+
+func (e *engine) see(run *corev1alpha1.Run) {
+	t, ok := e.runs[run.UID]
+	switch {
+	case run.Status.Phase.IsTerminal():
+		e.forget(run.UID)
+		return
+	case !ok:
+		t = &trackedRun{run: run, info: framework.NewRunInfo(run), order: orderOf(run)}
+		e.runs[run.UID] = t
+	case newer(t.run.ResourceVersion, run.ResourceVersion):
+		return
+	default:
+		t.run = run
+	}
+	if t.state == runBinding && !run.Status.Phase.IsActive() {
+		return // the outcome of the bind decides
+	}
+	if t.state == runBound && newer(t.boundVersion, run.ResourceVersion) {
+		return // not the version that the bind made yet
+	}
+	e.settle(t)
+}
+
+// settle brings queue, cache and book in line with the newest version of a Run that has no bind under way.
+func (e *engine) settle(t *trackedRun) {
+	run := t.run
+	if run.Status.Phase.IsActive() {
+		t.state, t.refusals = runAssigned, 0
+		e.queue.Remove(run.UID)
+		e.book.Forget(run.UID)
+		e.changed(e.cache.Unhold(run.UID))
+		e.changed(e.cache.Assign(t.info, types.UID(run.Status.AssignedPodUID)))
+		return
+	}
+	e.changed(e.cache.Release(run.UID))
+	if run.Spec.CancelRequested || run.DeletionTimestamp != nil {
+		t.state = runIdle
+		e.queue.Remove(run.UID)
+		e.book.Forget(run.UID)
+		e.changed(e.cache.Unhold(run.UID))
+		return
+	}
+	now := e.clock.Now()
+	if t.state != runWaiting {
+		t.state, t.since = runWaiting, now
+	}
+	if at := run.Status.NextAttemptTime; at != nil && at.After(now) {
+		e.delay(t, at.Time)
+		e.explainBackoff(t, at.Time)
+		return
+	}
+	if !e.queue.Has(run.UID) {
+		e.queue.Add(t.info, t.order)
+		e.signal()
+	}
+	e.book.Wait(run.UID, groupOf(t.info), t.since, told(run))
+	e.unexplained[t.info.RuntimeKey()] = struct{}{}
+}
+
+// runGone forgets a Run that is finished or deleted.
+func (e *engine) runGone(uid types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.forget(uid)
+}
+
+func (e *engine) forget(uid types.UID) {
+	if e.gone != nil {
+		e.gone[uid] = struct{}{}
+	}
+	if _, ok := e.runs[uid]; !ok {
+		return
+	}
+	delete(e.runs, uid)
+	e.queue.Remove(uid)
+	e.book.Forget(uid)
+	e.changed(e.cache.Unhold(uid))
+	e.changed(e.cache.Release(uid))
+}
+
+// podSeen takes in a Pod of a Runtime.
+func (e *engine) podSeen(pod cache.Pod) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.changed(e.cache.SetPod(pod))
+}
+
+// podGone forgets a Pod.
+func (e *engine) podGone(uid types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.changed(e.cache.RemovePod(uid))
+}
+
+// runtimeSeen takes in a Runtime.
+func (e *engine) runtimeSeen(runtime *framework.RuntimeInfo) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.changed(e.cache.SetRuntime(runtime))
+}
+
+// runtimeGone forgets a Runtime.
+func (e *engine) runtimeGone(key types.NamespacedName) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.youngestPlaced, key)
+	e.changed(e.cache.RemoveRuntime(key))
+}
+
+// changed wakes the Runs that a change of the cache may have helped.
+func (e *engine) changed(c cache.Change) {
+	if c.Runtime.Name == "" {
+		return
+	}
+	e.unexplained[c.Runtime] = struct{}{}
+	if e.queue.Wake(c.Runtime, c.Events) {
+		e.signal()
+	}
+}
+
+// signal wakes the loop, once for any number of calls.
+func (e *engine) signal() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// delay puts a waiting Run aside. The loop is woken, because its timer may have to go off earlier.
+func (e *engine) delay(t *trackedRun, until time.Time) {
+	e.queue.AddAt(t.info, t.order, until)
+	e.signal()
+}
+
+// retryIn is the wait before the n-th attempt after a refusal: doubling, from firstRetry to lastRetry.
+func retryIn(refusals int) time.Duration {
+	wait := firstRetry
+	for i := 1; i < refusals && wait < lastRetry; i++ {
+		wait *= 2
+	}
+	return min(wait, lastRetry)
+}

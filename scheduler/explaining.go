@@ -1,0 +1,111 @@
+package scheduler
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/scheduler/explain"
+	"kruntimes.io/kruntimes/scheduler/framework"
+)
+
+// notice is a Run that is to be told why it waits.
+type notice struct {
+	// run is the version that the verdict is about.
+	run     *corev1alpha1.Run
+	verdict explain.Verdict
+}
+
+// notices concludes why Runs wait, for every Runtime that has changed since the last call, and returns at most limit
+// Runs that are to be told.
+func (e *engine) notices(limit int) []notice {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.clock.Now()
+	for key := range e.unexplained {
+		delete(e.unexplained, key)
+		e.conclude(key, now)
+	}
+	var out []notice
+	for _, note := range e.book.Due(now, limit) {
+		if t, ok := e.runs[note.Run]; ok && t.state == runWaiting {
+			out = append(out, notice{run: t.run, verdict: note.Verdict})
+		}
+	}
+	return out
+}
+
+// conclude runs a cycle for one Run of each class that waits for an event, on what is known now: the words may have
+// changed though nothing has happened that helps, for instance because a Pod's image cannot be pulled.
+func (e *engine) conclude(key types.NamespacedName, now time.Time) {
+	var short []*framework.RunInfo
+	for _, info := range e.queue.Waiting(key) {
+		result := e.rules.Schedule(e.cache.Snapshot(key), info)
+		if result.Pod != nil {
+			// No plugin has declared the event that helped. The Run must not wait for the safety net all the same.
+			e.queue.Wake(key, framework.AllEvents)
+			e.signal()
+			continue
+		}
+		d := result.Diagnosis
+		if d.Reason == corev1alpha1.ReasonInsufficientCapacity {
+			short = append(short, info)
+		} else {
+			e.endHoldOf(info)
+		}
+		e.book.Conclude(groupOf(info), explain.Verdict{Reason: d.Reason, Message: d.Message()}, now)
+	}
+	e.considerHold(key, short, now)
+}
+
+// explainBackoff tells a Run that was handed back when it is tried again.
+func (e *engine) explainBackoff(t *trackedRun, until time.Time) {
+	group := "backoff/" + string(t.info.UID)
+	e.book.Wait(t.info.UID, group, t.since, told(t.run))
+	e.book.Conclude(group, explain.Verdict{
+		Reason:  corev1alpha1.ReasonBackoff,
+		Message: fmt.Sprintf("attempt %d is not tried before %s", t.run.Status.Attempt, until.UTC().Format(time.RFC3339)),
+	}, e.clock.Now())
+}
+
+// informed takes in that a Run was told, and the version that this made.
+func (e *engine) informed(n notice, after *corev1alpha1.Run) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	// A later bind then rests on this version, without waiting for the informer.
+	if t, ok := e.runs[after.UID]; ok && t.run.ResourceVersion == n.run.ResourceVersion {
+		t.run = after
+	}
+}
+
+// uninformed takes in that a Run could not be told: it still knows what it knew.
+func (e *engine) uninformed(n notice) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if t, ok := e.runs[n.run.UID]; ok && t.state == runWaiting {
+		e.settle(t)
+	}
+}
+
+// waitingRuns tells whether any Run may have to be told something.
+func (e *engine) waitingRuns() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.book.Len()
+}
+
+// told is what a Run's condition says now.
+func told(run *corev1alpha1.Run) explain.Verdict {
+	c := meta.FindStatusCondition(run.Status.Conditions, corev1alpha1.RunConditionScheduled)
+	if c == nil || c.Status != "False" {
+		return explain.Verdict{}
+	}
+	return explain.Verdict{Reason: c.Reason, Message: c.Message}
+}
+
+func groupOf(info *framework.RunInfo) string {
+	return info.Namespace + "/" + info.Runtime + "/" + info.Class
+}

@@ -1,0 +1,173 @@
+// Package scheduler places Runs on the warm Pods of their Runtime.
+//
+// Informers feed an engine (engine.go), which holds all state and decides; one loop asks it for the next decision:
+//
+//	pop → snapshot → filter and score → reserve and assume        decide.go, under the engine's lock
+//	                                  → bind                      bind.go, in bounded goroutines, one write each
+//	                                  → bound, moved, refused     decide.go: confirmed, or queued again
+//
+// Beside it, waiting Runs are told why they wait (explaining.go decides, tell.go writes). The parts without any input or
+// output have their own packages: framework and plugins (the cycle), cache (who takes what), queue (who is next), explain
+// (whom to tell).
+//
+// Everything can be lost at any moment: a new scheduler reads Runs, Pods and Runtimes, and carries on.
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/scheduler/plugins"
+)
+
+// maxBinds is how many assignments are written at the same time.
+const maxBinds = 64
+
+// scheduler is a running one.
+type scheduler struct {
+	options   Options
+	clock     clock.WithTicker
+	engine    *engine
+	client    *runClient
+	informers ctrlcache.Cache
+	// slots holds a token for every assignment that is being written.
+	slots chan struct{}
+}
+
+// Run schedules until ctx ends, or until it loses its leadership, which is an error.
+func Run(ctx context.Context, options Options) error {
+	if err := options.validate(); err != nil {
+		return fmt.Errorf("checking the options: %w", err)
+	}
+	s, err := build(options.complete())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	start := func(what string, run func(context.Context) error) {
+		parts.Go(func() {
+			if err := run(ctx); err != nil && ctx.Err() == nil {
+				cancel(fmt.Errorf("%s: %w", what, err))
+			}
+		})
+	}
+	health, err := newHealth(s.options.HealthAddress)
+	if err != nil {
+		return err
+	}
+	start("serving health", health.serve)
+	start("running the informers", s.informers.Start)
+	if err := feed(ctx, s.informers, s.engine); err != nil {
+		cancel(err)
+	}
+	if s.informers.WaitForCacheSync(ctx) {
+		health.setReady()
+		start("scheduling", s.lead)
+	}
+	<-ctx.Done()
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}
+
+func build(options Options) (*scheduler, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), corev1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("building the scheme: %w", err)
+	}
+	rules, err := plugins.Build(plugins.DefaultProfile())
+	if err != nil {
+		return nil, err
+	}
+	client, err := newRunClient(options.Config, scheme)
+	if err != nil {
+		return nil, err
+	}
+	informers, err := newInformers(options.Config, scheme)
+	if err != nil {
+		return nil, err
+	}
+	return &scheduler{
+		options: options, clock: options.Clock, engine: newEngine(rules, options.Clock), client: client,
+		informers: informers, slots: make(chan struct{}, maxBinds),
+	}, nil
+}
+
+// schedule works as the one active scheduler, until ctx ends.
+func (s *scheduler) schedule(ctx context.Context) {
+	s.catchUp(ctx)
+	logr.FromContextOrDiscard(ctx).Info("Started scheduling")
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	t := &teller{client: s.client, clock: s.clock, engine: s.engine, busy: func() bool { return len(s.slots) > 0 }}
+	parts.Go(func() { t.run(ctx) })
+	b := &binder{client: s.client, clock: s.clock, engine: s.engine}
+	for {
+		select {
+		case s.slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		a, wait := s.engine.next()
+		if a != nil {
+			parts.Go(func() {
+				defer func() { <-s.slots }()
+				b.bind(ctx, a)
+			})
+			continue
+		}
+		<-s.slots
+		timer := s.clock.NewTimer(wait)
+		select {
+		case <-s.engine.wake:
+		case <-timer.C():
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// catchUp reads the active Runs from the API server's store. Informers may lag behind it, and a scheduler before this
+// one may have bound Runs a moment ago: what they take must be booked before the first decision.
+func (s *scheduler) catchUp(ctx context.Context) {
+	s.engine.beginCatchUp()
+	defer s.engine.endCatchUp()
+	for ctx.Err() == nil {
+		err := s.client.activeRuns(ctx, func(page []corev1alpha1.Run) {
+			for i := range page {
+				s.engine.catchUp(stripRun(&page[i]))
+			}
+		})
+		if err == nil {
+			return
+		}
+		logr.FromContextOrDiscard(ctx).Error(err, "Could not catch up, trying again")
+		sleep(ctx, s.clock, lastDoubt)
+	}
+}
+
+// sleep waits for a time; it returns false when ctx ended before.
+func sleep(ctx context.Context, c clock.Clock, d time.Duration) bool {
+	timer := c.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C():
+		return true
+	}
+}
