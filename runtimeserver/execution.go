@@ -151,6 +151,7 @@ func (e *execution) release(process *supervisorProcess, exited *runtimev1.Exited
 		return
 	}
 	e.server.pool.put(process)
+	e.server.processes.lookForOrphans()
 }
 
 // judge completes what the supervisor found by what only the server knows.

@@ -68,6 +68,7 @@ type runtimed struct {
 	stream  grpc.BidiStreamingServer[runtimev1.ServerEvent, runtimev1.Command]
 	records map[string]*record
 	paused  bool
+	refuse  int // how many streams to refuse before one is welcomed
 	errs    []string
 }
 
@@ -76,24 +77,26 @@ type record struct {
 	started        *runtimev1.Started
 	stdout, stderr bytes.Buffer
 	exited         *runtimev1.Exited
-	messages       int
+	// bytes is how much came on both streams; dropped tells that nothing else was kept of it.
+	bytes   int
+	dropped bool
 }
 
-func newRuntimed(t testing.TB, socket string) *runtimed {
-	t.Helper()
+func newRuntimed(tb testing.TB, socket string) *runtimed {
+	tb.Helper()
 	r := &runtimed{socket: socket, nonce: "the-nonce-that-nobody-may-see", records: map[string]*record{}}
 	r.changed = sync.NewCond(&r.mu)
-	r.listen(t)
-	t.Cleanup(func() { r.goAway() })
+	r.listen(tb)
+	tb.Cleanup(func() { r.goAway() })
 	return r
 }
 
 // listen starts to serve, at first or after goAway.
-func (r *runtimed) listen(t testing.TB) {
-	t.Helper()
+func (r *runtimed) listen(tb testing.TB) {
+	tb.Helper()
 	listener, err := net.Listen("unix", r.socket)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	server := grpc.NewServer()
 	runtimev1.RegisterRuntimedServiceServer(server, r)
@@ -124,6 +127,11 @@ func (r *runtimed) Connect(stream grpc.BidiStreamingServer[runtimev1.ServerEvent
 		return status.Error(codes.InvalidArgument, "no hello")
 	}
 	r.mu.Lock()
+	if r.refuse > 0 {
+		r.refuse--
+		r.mu.Unlock()
+		return status.Error(codes.AlreadyExists, "another one is connected")
+	}
 	if r.stream != nil || len(r.hellos) > 0 && hello.GetNonce() != r.nonce {
 		r.mu.Unlock()
 		return status.Error(codes.PermissionDenied, "a stranger")
@@ -179,13 +187,15 @@ func (r *runtimed) note(event *runtimev1.ServerEvent) {
 		rec.started = e.Started
 	case *runtimev1.ServerEvent_Output:
 		rec := r.record(e.Output.GetExecutionId())
-		rec.messages++
+		rec.bytes += len(e.Output.GetData())
 		if size := len(e.Output.GetData()); rec.started == nil || rec.exited != nil || size == 0 || size > 32<<10 {
 			r.errs = append(r.errs, fmt.Sprintf("Output of %d bytes outside of Started and Exited, or of a wrong size", size))
 		}
-		if e.Output.GetStream() == runtimev1.OutputStream_OUTPUT_STREAM_STDOUT {
+		switch {
+		case rec.dropped:
+		case e.Output.GetStream() == runtimev1.OutputStream_OUTPUT_STREAM_STDOUT:
 			rec.stdout.Write(e.Output.GetData())
-		} else {
+		default:
 			rec.stderr.Write(e.Output.GetData())
 		}
 	case *runtimev1.ServerEvent_Exited:
@@ -208,9 +218,16 @@ func (r *runtimed) record(id string) *record {
 	return rec
 }
 
+// drop makes the output of an execution to come be counted only.
+func (r *runtimed) drop(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.record(id).dropped = true
+}
+
 // await waits until condition holds. The lock is held while it is called.
-func (r *runtimed) await(t testing.TB, what string, condition func() bool) {
-	t.Helper()
+func (r *runtimed) await(tb testing.TB, what string, condition func() bool) {
+	tb.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	over := false
@@ -225,60 +242,64 @@ func (r *runtimed) await(t testing.TB, what string, condition func() bool) {
 		r.changed.Wait()
 	}
 	if !condition() {
-		t.Fatalf("waited %v for %s", patience, what)
+		tb.Fatalf("waited %v for %s", patience, what)
 	}
 	if len(r.errs) > 0 {
-		t.Fatalf("the contract was broken: %q", r.errs)
+		tb.Fatalf("the contract was broken: %q", r.errs)
 	}
 }
 
-func (r *runtimed) command(t testing.TB, c *runtimev1.Command) {
-	t.Helper()
-	r.await(t, "the server to join", func() bool { return r.stream != nil })
+func (r *runtimed) command(tb testing.TB, c *runtimev1.Command) {
+	tb.Helper()
+	r.await(tb, "the server to join", func() bool { return r.stream != nil })
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.stream.Send(c); err != nil {
-		t.Fatalf("sending a command: %v", err)
+		tb.Fatalf("sending a command: %v", err)
 	}
 }
 
-func (r *runtimed) execute(t testing.TB, e *runtimev1.Execute) {
-	t.Helper()
+func (r *runtimed) execute(tb testing.TB, e *runtimev1.Execute) {
+	tb.Helper()
 	if e.WorkingDirectory == "" {
 		e.WorkingDirectory = "/"
 	}
-	r.command(t, &runtimev1.Command{Command: &runtimev1.Command_Execute{Execute: e}})
+	r.command(tb, &runtimev1.Command{Command: &runtimev1.Command_Execute{Execute: e}})
 }
 
 // script starts a shell script.
-func (r *runtimed) script(t testing.TB, id, script string) {
-	t.Helper()
-	r.execute(t, &runtimev1.Execute{ExecutionId: id, Argv: []string{"/bin/sh", "-c", script}})
+func (r *runtimed) script(tb testing.TB, id, script string) {
+	tb.Helper()
+	r.execute(tb, &runtimev1.Execute{ExecutionId: id, Argv: []string{"/bin/sh", "-c", script}})
 }
 
-func (r *runtimed) stop(t testing.TB, id string, grace time.Duration) {
-	t.Helper()
-	r.command(t, &runtimev1.Command{Command: &runtimev1.Command_Stop{
+func (r *runtimed) stop(tb testing.TB, id string, grace time.Duration) {
+	tb.Helper()
+	r.command(tb, &runtimev1.Command{Command: &runtimev1.Command_Stop{
 		Stop: &runtimev1.Stop{ExecutionId: id, GraceMillis: grace.Milliseconds()}}})
 }
 
-func (r *runtimed) shutdown(t testing.TB) {
-	t.Helper()
-	r.command(t, &runtimev1.Command{Command: &runtimev1.Command_Shutdown{Shutdown: &runtimev1.Shutdown{}}})
+func (r *runtimed) shutdown(tb testing.TB) {
+	tb.Helper()
+	r.command(tb, &runtimev1.Command{Command: &runtimev1.Command_Shutdown{Shutdown: &runtimev1.Shutdown{}}})
 }
 
 // awaitExited waits for the end of an execution and returns all that is known of it.
-func (r *runtimed) awaitExited(t testing.TB, id string) *record {
-	t.Helper()
-	r.await(t, "the end of "+id, func() bool { return r.record(id).exited != nil })
-	return r.record(id)
+func (r *runtimed) awaitExited(tb testing.TB, id string) *record {
+	tb.Helper()
+	var rec *record
+	r.await(tb, "the end of "+id, func() bool {
+		rec = r.record(id)
+		return rec.exited != nil
+	})
+	return rec
 }
 
 // awaitStdout waits until the standard output of id holds all of words, and returns the fields of it.
-func (r *runtimed) awaitStdout(t testing.TB, id string, words ...string) []string {
-	t.Helper()
+func (r *runtimed) awaitStdout(tb testing.TB, id string, words ...string) []string {
+	tb.Helper()
 	var fields []string
-	r.await(t, fmt.Sprintf("%q on the output of %s", words, id), func() bool {
+	r.await(tb, fmt.Sprintf("%q on the output of %s", words, id), func() bool {
 		output := r.record(id).stdout.String()
 		fields = strings.Fields(output)
 		for _, word := range words {
@@ -299,24 +320,24 @@ type process struct {
 }
 
 // start starts a runtime server and its runtimed in a new directory.
-func start(t testing.TB, args ...string) (*runtimed, *process) {
-	t.Helper()
-	socket := filepath.Join(t.TempDir(), "runtimed.sock")
-	r := newRuntimed(t, socket)
-	return r, startServer(t, socket, args...)
+func start(tb testing.TB, args ...string) (*runtimed, *process) {
+	tb.Helper()
+	socket := filepath.Join(tb.TempDir(), "runtimed.sock")
+	r := newRuntimed(tb, socket)
+	return r, startServer(tb, socket, args...)
 }
 
-func startServer(t testing.TB, socket string, args ...string) *process {
-	t.Helper()
-	return startCommand(t, append([]string{binary, "serve", "--socket=" + socket}, args...)...)
+func startServer(tb testing.TB, socket string, args ...string) *process {
+	tb.Helper()
+	return startCommand(tb, append([]string{binary, "serve", "--socket=" + socket}, args...)...)
 }
 
 // startCommand starts a server by a command line that ends up in it.
-func startCommand(t testing.TB, argv ...string) *process {
-	t.Helper()
-	stderr, err := os.CreateTemp(t.TempDir(), "stderr")
+func startCommand(tb testing.TB, argv ...string) *process {
+	tb.Helper()
+	stderr, err := os.CreateTemp(tb.TempDir(), "stderr")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	p := &process{
 		cmd:    exec.Command(argv[0], argv[1:]...),
@@ -325,16 +346,16 @@ func startCommand(t testing.TB, argv ...string) *process {
 	p.cmd.Stderr = stderr
 	p.cmd.Env = append(os.Environ(), "INHERITED=from the image")
 	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	go func() { p.ended <- p.cmd.Wait() }()
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
 		if log, err := os.ReadFile(stderr.Name()); err == nil {
 			if bytes.Contains(log, []byte("DATA RACE")) || bytes.Contains(log, []byte("panic")) {
-				t.Errorf("the server says:\n%s", log)
-			} else if t.Failed() {
-				t.Logf("the server says:\n%s", log)
+				tb.Errorf("the server says:\n%s", log)
+			} else if tb.Failed() {
+				tb.Logf("the server says:\n%s", log)
 			}
 		}
 	})
@@ -342,38 +363,38 @@ func startCommand(t testing.TB, argv ...string) *process {
 }
 
 // awaitEnd waits for the end of the server and returns its exit code.
-func (p *process) awaitEnd(t testing.TB) int {
-	t.Helper()
+func (p *process) awaitEnd(tb testing.TB) int {
+	tb.Helper()
 	select {
 	case err := <-p.ended:
 		p.ended <- err
 		return p.cmd.ProcessState.ExitCode()
 	case <-time.After(patience):
-		t.Fatalf("the server did not end within %v", patience)
+		tb.Fatalf("the server did not end within %v", patience)
 		return 0
 	}
 }
 
 // requireGone fails when a process is there. A process that is a zombie, or that just ends, counts as being there.
-func requireGone(t testing.TB, pids ...int) {
-	t.Helper()
+func requireGone(tb testing.TB, pids ...int) {
+	tb.Helper()
 	for _, pid := range pids {
 		if err := unix.Kill(pid, 0); err != syscall.ESRCH {
-			t.Errorf("process %d is still there: kill says %v", pid, err)
+			tb.Errorf("process %d is still there: kill says %v", pid, err)
 		}
 	}
 }
 
 // awaitGone waits for the end of a process that is not our child.
-func awaitGone(t testing.TB, pids ...int) {
-	t.Helper()
+func awaitGone(tb testing.TB, pids ...int) {
+	tb.Helper()
 	for _, pid := range pids {
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err == unix.ESRCH {
 			continue
 		}
 		if err != nil {
-			t.Fatalf("opening process %d: %v", pid, err)
+			tb.Fatalf("opening process %d: %v", pid, err)
 		}
 		polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		deadline := time.Now().Add(patience)
@@ -384,13 +405,13 @@ func awaitGone(t testing.TB, pids ...int) {
 		}
 		_ = unix.Close(fd)
 		if n == 0 {
-			t.Errorf("process %d did not end within %v", pid, patience)
+			tb.Errorf("process %d did not end within %v", pid, patience)
 		}
 	}
 }
 
-func pids(t testing.TB, fields []string) []int {
-	t.Helper()
+func pids(tb testing.TB, fields []string) []int {
+	tb.Helper()
 	var found []int
 	for _, field := range fields {
 		if pid, err := strconv.Atoi(field); err == nil {

@@ -48,6 +48,7 @@ type processes struct {
 	argv     []string
 	null     *os.File
 	requests chan chan<- spawned
+	look     chan struct{} // has a token when somebody wants a look at orphans
 
 	mu    sync.Mutex // Held while forking, reaping and sweeping, so that no supervisor is taken for an orphan.
 	byPID map[int]*supervisorProcess
@@ -65,7 +66,7 @@ func newProcesses(log logr.Logger, argv []string) (*processes, error) {
 	}
 	p := &processes{
 		log: log, tree: proctree.NewReader("/proc"), argv: argv, null: null,
-		requests: make(chan chan<- spawned), byPID: map[int]*supervisorProcess{},
+		requests: make(chan chan<- spawned), look: make(chan struct{}, 1), byPID: map[int]*supervisorProcess{},
 	}
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
@@ -121,9 +122,26 @@ func (p *processes) fork() (*supervisorProcess, error) {
 	return process, nil
 }
 
+// lookForOrphans is called when an execution ended. Processes come to PID 1 that never were below a supervisor, from
+// shells that people open in the container, and nothing tells that they came. Elsewhere a supervisor must die before
+// anything comes, and the kernel tells that.
+func (p *processes) lookForOrphans() {
+	if os.Getpid() != 1 {
+		return
+	}
+	select {
+	case p.look <- struct{}{}:
+	default:
+	}
+}
+
 // reapAll reaps whatever ends, and after each time kills what has become our child without being a supervisor.
 func (p *processes) reapAll(children <-chan os.Signal) {
-	for range children {
+	for {
+		select {
+		case <-children:
+		case <-p.look:
+		}
 		p.reap()
 		if orphans := p.sweep(); orphans > 0 {
 			p.log.V(1).Info("Killed orphans", "count", orphans)

@@ -120,8 +120,15 @@ func (s *sessions) hold(ctx context.Context) (welcomed bool, err error) {
 	}
 	s.log.Info("Joined runtimed")
 	broken := make(chan error, 1)
-	go func() { broken <- s.receive(ctx, stream) }()
-	return true, s.send(stream, broken)
+	go func() {
+		defer close(broken)
+		broken <- s.receive(ctx, stream)
+	}()
+	err = s.send(stream, broken)
+	cancel()
+	for range broken { // What runtimed said last counts, and is carried out before anything else is decided.
+	}
+	return true, err
 }
 
 type eventStream = grpc.BidiStreamingClient[runtimev1.ServerEvent, runtimev1.Command]

@@ -20,12 +20,6 @@ const (
 	codeSignal = 128
 )
 
-// child is a process that ended and was reaped.
-type child struct {
-	pid    int
-	status syscall.WaitStatus
-}
-
 // watch follows one execution from the start of its main process until no process of it is left:
 //
 //	running ── main ended, others left ──▶ killing ── nothing left ──▶ over
@@ -39,7 +33,7 @@ type watch struct {
 	id     string
 	main   int
 	orders <-chan *order
-	reaped chan child
+	status chan syscall.WaitStatus // of the main process; closed when nothing is left
 	timer  *time.Timer
 
 	exited *runtimev1.Exited // what is known of the main process; nil while it runs
@@ -54,7 +48,7 @@ type watch struct {
 func newWatch(s *supervisor, id string, main int) *watch {
 	w := &watch{
 		supervisor: s, id: id, main: main, orders: s.orders,
-		reaped: make(chan child), timer: time.NewTimer(time.Hour), pause: firstPause,
+		status: make(chan syscall.WaitStatus, 1), timer: time.NewTimer(time.Hour), pause: firstPause,
 	}
 	w.timer.Stop()
 	go w.reap()
@@ -63,7 +57,7 @@ func newWatch(s *supervisor, id string, main int) *watch {
 
 // reap reaps everything that ends below the supervisor and closes the channel when nothing is left.
 func (w *watch) reap() {
-	defer close(w.reaped)
+	defer close(w.status)
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, unix.WALL, nil)
@@ -71,8 +65,8 @@ func (w *watch) reap() {
 		case errors.Is(err, syscall.EINTR):
 		case err != nil:
 			return // ECHILD: no child, and so no descendant, is left.
-		default:
-			w.reaped <- child{pid: pid, status: status}
+		case pid == w.main:
+			w.status <- status
 		}
 	}
 }
@@ -83,13 +77,11 @@ func (w *watch) run() bool {
 	defer w.timer.Stop()
 	for {
 		select {
-		case ended, ok := <-w.reaped:
+		case status, ok := <-w.status:
 			if !ok {
 				return w.orders != nil
 			}
-			if ended.pid == w.main {
-				w.mainEnded(ended.status)
-			}
+			w.mainEnded(status)
 		case next, ok := <-w.orders:
 			if !ok {
 				w.orders = nil
