@@ -1,0 +1,180 @@
+package core
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/statuspatch"
+)
+
+// RunReconciler ends Runs that nobody else can end, and deletes finished Runs after their time to live. It writes the
+// status of a Run only while the Run has no Pod or after its Pod is gone: in between, runtimed of that Pod does.
+type RunReconciler struct {
+	// Client reads from the cache that CacheByObject describes, and writes.
+	Client client.Client
+	// Live reads from the API server. A Pod is asked for there before a Run is ended for its loss.
+	Live client.Reader
+	// Clock tells the time of completion and of expiry.
+	Clock clock.PassiveClock
+}
+
+// SetupWithManager registers the controller.
+func (r *RunReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("run-lifecycle").
+		For(&corev1alpha1.Run{}, builder.WithPredicates(runChanges())).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.runsOfPod), builder.WithPredicates(podEndings())).
+		Complete(r)
+}
+
+// runChanges lets the few changes of a Run through after which this controller may have something to do.
+func runChanges() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(e event.CreateEvent) bool { return concerns(e.Object) },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok1 := e.ObjectOld.(*corev1alpha1.Run)
+			after, ok2 := e.ObjectNew.(*corev1alpha1.Run)
+			if !ok1 || !ok2 || !concerns(after) {
+				return false
+			}
+			// A new phase of a Run that stays on its Pod changes nothing here.
+			return before.Generation != after.Generation || !after.Status.Phase.IsActive() ||
+				before.Status.AssignedPodUID != after.Status.AssignedPodUID
+		},
+	}
+}
+
+// concerns tells whether a Run is in a state in which this controller may have to act.
+func concerns(o client.Object) bool {
+	run, ok := o.(*corev1alpha1.Run)
+	if !ok || !run.DeletionTimestamp.IsZero() {
+		return false
+	}
+	switch phase := run.Status.Phase; {
+	case phase.IsTerminal():
+		return run.Spec.TTLSecondsAfterFinished != nil
+	case phase.IsActive():
+		return true
+	default:
+		return run.Spec.CancelRequested
+	}
+}
+
+// podEndings lets through what may mean that a Pod executes nothing any more.
+func podEndings() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return true }, // A successor under the same name.
+		DeleteFunc:  func(event.DeleteEvent) bool { return true },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok1 := e.ObjectOld.(*corev1.Pod)
+			after, ok2 := e.ObjectNew.(*corev1.Pod)
+			return ok1 && ok2 && (before.UID != after.UID || before.Status.Phase != after.Status.Phase ||
+				!before.DeletionTimestamp.Equal(after.DeletionTimestamp))
+		},
+	}
+}
+
+// runsOfPod finds the active Runs that are assigned to a Pod of this name, through the index.
+func (r *RunReconciler) runsOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
+	var runs corev1alpha1.RunList
+	err := r.Client.List(ctx, &runs, client.InNamespace(pod.GetNamespace()), client.MatchingFields{indexRunPod: pod.GetName()},
+		client.UnsafeDisableDeepCopy)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Could not list the Runs of a Pod", "pod", pod.GetName())
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(runs.Items))
+	for i := range runs.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&runs.Items[i])})
+	}
+	return requests
+}
+
+// Reconcile looks at one Run: what is due is done, what is due later is looked at again then.
+func (r *RunReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	run := &corev1alpha1.Run{}
+	if err := r.Client.Get(ctx, request.NamespacedName, run); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !concerns(run) {
+		return reconcile.Result{}, nil
+	}
+	pod, err := r.podOf(ctx, run)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	v := judge(run, pod, r.Clock.Now())
+	switch v.action {
+	case actionEnd:
+		err = r.end(ctx, run, v)
+	case actionDelete:
+		err = r.delete(ctx, run)
+	case actionNone:
+	}
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: conflictDelay}, nil
+	}
+	return reconcile.Result{RequeueAfter: v.recheck}, client.IgnoreNotFound(err)
+}
+
+// podOf returns the Pod that an active Run is assigned to, or nil when it is gone. The cache may lag behind: before it
+// is believed that a Pod is gone, the API server is asked.
+func (r *RunReconciler) podOf(ctx context.Context, run *corev1alpha1.Run) (*corev1.Pod, error) {
+	if !run.Status.Phase.IsActive() {
+		return nil, nil
+	}
+	key := types.NamespacedName{Namespace: run.Namespace, Name: run.Status.AssignedPod}
+	for _, reader := range []client.Reader{r.Client, r.Live} {
+		pod := &corev1.Pod{}
+		err := reader.Get(ctx, key, pod)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("reading Pod %s: %w", key.Name, err)
+		}
+		if err == nil && isHere(run, pod, r.Clock.Now()) {
+			return pod, nil
+		}
+	}
+	return nil, nil
+}
+
+// end writes a terminal phase.
+func (r *RunReconciler) end(ctx context.Context, run *corev1alpha1.Run, v verdict) error {
+	after := run.DeepCopy()
+	finish(&after.Status, run.Generation, v, r.Clock.Now())
+	patch, err := statuspatch.ForRun(corev1alpha1.WriterLifecycle, run, after)
+	if err != nil {
+		return fmt.Errorf("building the patch: %w", err)
+	}
+	if err := r.Client.Status().Patch(ctx, after, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+		return fmt.Errorf("patching the status: %w", err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Ended Run", "phase", v.phase, "reason", v.reason, "pod", run.Status.AssignedPod)
+	return nil
+}
+
+// delete deletes exactly the Run that was looked at: not a successor, and not one whose time to live was changed since.
+func (r *RunReconciler) delete(ctx context.Context, run *corev1alpha1.Run) error {
+	err := r.Client.Delete(ctx, run, client.Preconditions{UID: &run.UID, ResourceVersion: &run.ResourceVersion},
+		client.PropagationPolicy("Background"))
+	if err != nil {
+		return fmt.Errorf("deleting the expired Run: %w", err)
+	}
+	ctrl.LoggerFrom(ctx).V(1).Info("Deleted expired Run")
+	return nil
+}

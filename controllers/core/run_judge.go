@@ -1,0 +1,112 @@
+package core
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+)
+
+// action is what a verdict asks for.
+type action int
+
+const (
+	// actionNone leaves the Run alone.
+	actionNone action = iota
+	// actionEnd writes the phase of the verdict.
+	actionEnd
+	// actionDelete deletes the Run.
+	actionDelete
+)
+
+// graceMargin is how long a Pod may stay past its grace period before it is taken for lost.
+const graceMargin = 30 * time.Second
+
+// verdict is what becomes of a Run.
+type verdict struct {
+	action action
+	// phase, reason and message are set for actionEnd.
+	phase   corev1alpha1.RunPhase
+	reason  corev1alpha1.RunReason
+	message string
+	// recheck is when to look again although nothing happens; 0 for never.
+	recheck time.Duration
+}
+
+// judge decides what becomes of a Run. pod is the Pod that it is assigned to, and nil when that is gone.
+//
+//  1. A finished Run is deleted when its time to live is over.
+//  2. A Run without a Pod whose end is asked for is cancelled.
+//  3. A Run whose Pod is gone has failed, or is cancelled when its end was asked for.
+//  4. A Run whose Pod is about to go is looked at again when the Pod's time is up.
+func judge(run *corev1alpha1.Run, pod *corev1.Pod, now time.Time) verdict {
+	switch phase := run.Status.Phase; {
+	case phase.IsTerminal():
+		return expire(run, now)
+	case !phase.IsActive():
+		if run.Spec.CancelRequested {
+			return cancelled("cancelled before it was assigned to a Pod")
+		}
+		return verdict{}
+	case pod == nil && run.Spec.CancelRequested:
+		return cancelled(fmt.Sprintf("cancelled; its Pod %s is gone", run.Status.AssignedPod))
+	case pod == nil:
+		return verdict{action: actionEnd, phase: corev1alpha1.RunFailed, reason: corev1alpha1.RunReasonRuntimePodLost,
+			message: fmt.Sprintf("Pod %s is gone, and nobody reported how the execution ended", run.Status.AssignedPod)}
+	case !pod.DeletionTimestamp.IsZero():
+		return verdict{recheck: lostAt(pod).Sub(now)}
+	default:
+		return verdict{}
+	}
+}
+
+func cancelled(message string) verdict {
+	return verdict{action: actionEnd, phase: corev1alpha1.RunCancelled, reason: corev1alpha1.RunReasonCancelled, message: message}
+}
+
+func expire(run *corev1alpha1.Run, now time.Time) verdict {
+	if run.Spec.TTLSecondsAfterFinished == nil {
+		return verdict{}
+	}
+	finished := run.CreationTimestamp.Time
+	if run.Status.CompletionTime != nil {
+		finished = run.Status.CompletionTime.Time
+	}
+	left := finished.Add(time.Duration(*run.Spec.TTLSecondsAfterFinished) * time.Second).Sub(now)
+	if left <= 0 {
+		return verdict{action: actionDelete}
+	}
+	return verdict{recheck: left}
+}
+
+// isHere tells whether pod is the one that the Run is assigned to, and may still execute it: it has not ended, and its
+// grace period is not over for long.
+func isHere(run *corev1alpha1.Run, pod *corev1.Pod, now time.Time) bool {
+	if string(pod.UID) != run.Status.AssignedPodUID {
+		return false
+	}
+	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+		return false
+	}
+	return pod.DeletionTimestamp.IsZero() || now.Before(lostAt(pod))
+}
+
+// lostAt is when a Pod that is being deleted counts as lost. Its deletionTimestamp is the end of its grace period.
+func lostAt(pod *corev1.Pod) time.Time { return pod.DeletionTimestamp.Add(graceMargin) }
+
+// finish puts the verdict into a status. Everything else of it stays.
+func finish(status *corev1alpha1.RunStatus, generation int64, v verdict, now time.Time) {
+	completion := metav1.NewMicroTime(now)
+	status.Phase, status.Reason, status.Message = v.phase, v.reason, v.message
+	status.ObservedGeneration = generation
+	status.CompletionTime = &completion
+	status.NextAttemptTime = nil
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type: corev1alpha1.RunConditionSucceeded, Status: metav1.ConditionFalse, ObservedGeneration: generation,
+		Reason: string(v.reason), Message: v.message, LastTransitionTime: metav1.NewTime(now),
+	})
+}

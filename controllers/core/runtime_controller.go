@@ -1,0 +1,105 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+)
+
+const (
+	// conflictDelay is how long the cache is given to catch up after a write on an old version was refused.
+	conflictDelay = 100 * time.Millisecond
+	// foreignDelay is how often a name that is taken by an object of somebody else, which is not watched, is looked at.
+	foreignDelay = 30 * time.Second
+)
+
+// RuntimeReconciler keeps the Deployment, ServiceAccount and RoleBinding of every Runtime as its spec says, and writes
+// the status of Runtimes. It writes nothing else, and nothing while nothing changes.
+type RuntimeReconciler struct {
+	// Client reads from the cache that CacheByObject describes, and writes.
+	Client client.Client
+	// Live reads from the API server. It is asked only about what the cache does not hold.
+	Live client.Reader
+	// Clock tells the time of transitions.
+	Clock clock.PassiveClock
+	// NodeImage is the image with runtimed and the runtime server that new and changed Runtimes get.
+	NodeImage string
+	// RuntimedClusterRole is the ClusterRole that is bound to the Pods of a Runtime in their namespace.
+	RuntimedClusterRole string
+	// DefaultUser is the user and group of Pods whose template names none. Nil: the cluster assigns one.
+	DefaultUser *int64
+}
+
+// SetupWithManager registers the controller.
+func (r *RuntimeReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	changed := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("runtime").
+		For(&corev1alpha1.Runtime{}, builder.WithPredicates(changed)).
+		Owns(&appsv1.Deployment{}).
+		Owns(&corev1.ServiceAccount{}).
+		Owns(&rbacv1.RoleBinding{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(runtimeOfPod)).
+		Complete(r)
+}
+
+func runtimeOfPod(_ context.Context, pod client.Object) []reconcile.Request {
+	name, ok := pod.GetAnnotations()[corev1alpha1.AnnotationRuntime]
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: name}}}
+}
+
+// Reconcile brings what belongs to one Runtime in line with its spec, and its status in line with its Pods.
+func (r *RuntimeReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	runtime := &corev1alpha1.Runtime{}
+	if err := r.Client.Get(ctx, request.NamespacedName, runtime); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !runtime.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, nil // Owner references delete what belongs to it.
+	}
+	seen, err := r.load(ctx, runtime)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("loading what belongs to the Runtime: %w", err)
+	}
+	plan, err := calculatePlan(runtime, seen, r.settings())
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("planning: %w", err)
+	}
+	applyErr := r.apply(ctx, plan)
+	status := calculateStatus(runtime, seen, refusal(plan, applyErr), r.Clock.Now())
+	if err := r.patchStatus(ctx, runtime, status); apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: conflictDelay}, nil
+	} else if err != nil {
+		return reconcile.Result{}, errors.Join(applyErr, fmt.Errorf("patching the status: %w", client.IgnoreNotFound(err)))
+	}
+	if len(plan.foreign) > 0 && applyErr == nil {
+		return reconcile.Result{RequeueAfter: foreignDelay}, nil
+	}
+	return reconcile.Result{}, applyErr
+}
+
+func (r *RuntimeReconciler) settings() settings {
+	return settings{
+		pod:         podSettings{nodeImage: r.NodeImage, defaultUser: r.DefaultUser},
+		clusterRole: r.RuntimedClusterRole,
+	}
+}

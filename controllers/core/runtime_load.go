@@ -1,0 +1,60 @@
+package core
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+)
+
+// runtimeState is what there is of a Runtime, whoever made it.
+type runtimeState struct {
+	// deployment, account and binding are nil when they are not there.
+	deployment *appsv1.Deployment
+	account    *corev1.ServiceAccount
+	binding    *rbacv1.RoleBinding
+	// pods carry the label of the Runtime, in no particular order.
+	pods []corev1.Pod
+}
+
+func (r *RuntimeReconciler) load(ctx context.Context, runtime *corev1alpha1.Runtime) (*runtimeState, error) {
+	key := types.NamespacedName{Namespace: runtime.Namespace, Name: childName(runtime.Name)}
+	seen := &runtimeState{}
+	var err error
+	if seen.deployment, err = get(ctx, r, key, &appsv1.Deployment{}); err != nil {
+		return nil, fmt.Errorf("reading Deployment %s: %w", key.Name, err)
+	}
+	if seen.account, err = get(ctx, r, key, &corev1.ServiceAccount{}); err != nil {
+		return nil, fmt.Errorf("reading ServiceAccount %s: %w", key.Name, err)
+	}
+	if seen.binding, err = get(ctx, r, key, &rbacv1.RoleBinding{}); err != nil {
+		return nil, fmt.Errorf("reading RoleBinding %s: %w", key.Name, err)
+	}
+	var pods corev1.PodList
+	if err := r.Client.List(ctx, &pods, client.InNamespace(runtime.Namespace), client.MatchingFields{indexPodRuntime: runtime.Name}); err != nil {
+		return nil, fmt.Errorf("listing Pods: %w", err)
+	}
+	seen.pods = pods.Items
+	return seen, nil
+}
+
+// get returns an object, or nil when it is not there. The cache holds only objects with our label, so what it does not
+// hold is looked up at the API server: the name may be taken by an object of somebody else.
+func get[T client.Object](ctx context.Context, r *RuntimeReconciler, key types.NamespacedName, into T) (T, error) {
+	var none T
+	err := r.Client.Get(ctx, key, into)
+	if apierrors.IsNotFound(err) {
+		err = r.Live.Get(ctx, key, into)
+	}
+	if apierrors.IsNotFound(err) {
+		return none, nil
+	}
+	return into, err
+}

@@ -1,0 +1,158 @@
+package core
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+)
+
+// settings is what the plan depends on besides the Runtime and what there is of it.
+type settings struct {
+	pod         podSettings
+	clusterRole string
+}
+
+// plan says what has to be written so that a Runtime has what its spec asks for.
+type plan struct {
+	// apply holds the objects that are missing or differ, in the order in which they are written.
+	apply []change
+	// foreign names the objects that are in the way because somebody else owns them. They are left alone.
+	foreign []string
+}
+
+// change is one object to apply.
+type change struct {
+	object client.Object
+	// exists tells that an object of ours is there; what others changed on it is then taken back.
+	exists bool
+}
+
+// calculatePlan compares what a Runtime should have with what there is. It changes neither of its arguments.
+func calculatePlan(runtime *corev1alpha1.Runtime, seen *runtimeState, s settings) (plan, error) {
+	var p plan
+	d, err := deployment(runtime, seen.deployment, s.pod)
+	if err != nil {
+		return plan{}, err
+	}
+	account := d.Spec.Template.Spec.ServiceAccountName
+	if account == childName(runtime.Name) {
+		a := &corev1.ServiceAccount{TypeMeta: typeMeta("v1", "ServiceAccount"), ObjectMeta: childMeta(runtime)}
+		if err := p.consider(runtime, a, seen.account); err != nil {
+			return plan{}, err
+		}
+	}
+	if err := p.consider(runtime, roleBinding(runtime, s.clusterRole, account), seen.binding); err != nil {
+		return plan{}, err
+	}
+	return p, p.consider(runtime, d, seen.deployment)
+}
+
+// consider adds desired to the plan when live is missing or differs from it.
+func (p *plan) consider(runtime *corev1alpha1.Runtime, desired, live client.Object) error {
+	exists := !reflect.ValueOf(live).IsNil()
+	if exists && !metav1.IsControlledBy(live, runtime) {
+		p.foreign = append(p.foreign, fmt.Sprintf("%s %s", desired.GetObjectKind().GroupVersionKind().Kind, desired.GetName()))
+		return nil
+	}
+	digest, err := digestOf(desired)
+	if err != nil {
+		return err
+	}
+	desired.SetAnnotations(merged(desired.GetAnnotations(), map[string]string{annotationApplied: digest}))
+	if exists {
+		same, err := contains(live, desired)
+		if err != nil {
+			return err
+		}
+		if same {
+			return nil
+		}
+	}
+	p.apply = append(p.apply, change{object: desired, exists: exists})
+	return nil
+}
+
+// deployment is the Deployment that runtime should have. live is the one it has, or nil.
+func deployment(runtime *corev1alpha1.Runtime, live *appsv1.Deployment, s podSettings) (*appsv1.Deployment, error) {
+	template, err := digestOf(templateInputs(runtime))
+	if err != nil {
+		return nil, err
+	}
+	if live != nil && live.Annotations[annotationTemplate] == template && live.Annotations[annotationNodeImage] != "" {
+		s.nodeImage = live.Annotations[annotationNodeImage]
+	}
+	meta := childMeta(runtime)
+	meta.Annotations = map[string]string{annotationTemplate: template, annotationNodeImage: s.nodeImage}
+	return &appsv1.Deployment{
+		TypeMeta:   typeMeta("apps/v1", "Deployment"),
+		ObjectMeta: meta,
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To(ptr.Deref(runtime.Spec.Replicas, 1)),
+			Selector: &metav1.LabelSelector{MatchLabels: podLabels(runtime.Name)},
+			Template: podTemplate(runtime, s),
+			// Warm Pods stay until their successors are ready.
+			Strategy: appsv1.DeploymentStrategy{
+				Type: appsv1.RollingUpdateDeploymentStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDeployment{
+					MaxUnavailable: ptr.To(intstr.FromInt32(0)), MaxSurge: ptr.To(intstr.FromString("25%"))},
+			},
+			RevisionHistoryLimit: ptr.To[int32](2),
+		},
+	}, nil
+}
+
+// templateInputs are the fields of a Runtime that shape its Pods. Replicas and capacity are not among them.
+func templateInputs(runtime *corev1alpha1.Runtime) any {
+	spec := runtime.Spec.DeepCopy()
+	spec.Replicas, spec.Capacity = nil, nil
+	return struct {
+		Spec      *corev1alpha1.RuntimeSpec
+		Restarted string
+	}{spec, runtime.Annotations[corev1alpha1.AnnotationRestartedAt]}
+}
+
+func roleBinding(runtime *corev1alpha1.Runtime, clusterRole, account string) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		TypeMeta:   typeMeta(rbacv1.SchemeGroupVersion.String(), "RoleBinding"),
+		ObjectMeta: childMeta(runtime),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: clusterRole},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: runtime.Namespace, Name: account}},
+	}
+}
+
+func childMeta(runtime *corev1alpha1.Runtime) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: runtime.Namespace,
+		Name:      childName(runtime.Name),
+		Labels:    childLabels(runtime.Name),
+		OwnerReferences: []metav1.OwnerReference{
+			*metav1.NewControllerRef(runtime, corev1alpha1.GroupVersion.WithKind("Runtime")),
+		},
+	}
+}
+
+func typeMeta(apiVersion, kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}
+}
+
+// digestOf is a short digest of a value's JSON form, which has sorted keys.
+func digestOf(v any) (string, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return "", fmt.Errorf("encoding %T: %w", v, err)
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:8]), nil
+}

@@ -1,0 +1,138 @@
+// Package manager wires the controllers of the enabled groups into one process and runs them until it is told to stop.
+package manager
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/controllers/core"
+)
+
+const (
+	// leaseName is the Lease through which replicas elect a leader.
+	leaseName = "kruntimes-manager"
+	// syncPatience is how long the readiness probe waits for the caches.
+	syncPatience = 100 * time.Millisecond
+	// concurrency is how many objects of a kind are worked on at a time.
+	concurrency = 8
+)
+
+// Run starts the controllers and blocks until ctx ends or one of them cannot go on. The logger is taken from ctx.
+func Run(ctx context.Context, options Options) error {
+	if err := options.Validate(); err != nil {
+		return err
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, corev1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return fmt.Errorf("building the scheme: %w", err)
+		}
+	}
+	mgr, err := ctrl.NewManager(unthrottled(options.Config), managerOptions(ctx, scheme, options))
+	if err != nil {
+		return fmt.Errorf("making the manager: %w", err)
+	}
+	if err := setUp(ctx, mgr, options); err != nil {
+		return err
+	}
+	logr.FromContextOrDiscard(ctx).Info("Starting manager", "groups", options.Groups, "nodeImage", options.NodeImage,
+		"defaultRunAsUser", options.DefaultRunAsUser, "leaderElection", options.LeaderElection)
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("running the controllers: %w", err)
+	}
+	return nil
+}
+
+func managerOptions(ctx context.Context, scheme *runtime.Scheme, options Options) ctrl.Options {
+	skip := true // Several managers may live in one process: krt dev, tests.
+	return ctrl.Options{
+		Scheme:      scheme,
+		Logger:      logr.FromContextOrDiscard(ctx),
+		BaseContext: func() context.Context { return ctx },
+		Cache:       cache.Options{ByObject: core.CacheByObject(), DefaultTransform: cache.TransformStripManagedFields()},
+		Controller:  config.Controller{MaxConcurrentReconciles: concurrency, SkipNameValidation: &skip},
+		Metrics:     server.Options{BindAddress: orOff(options.MetricsAddress)},
+
+		HealthProbeBindAddress:        orOff(options.HealthAddress),
+		LeaderElection:                options.LeaderElection,
+		LeaderElectionID:              leaseName,
+		LeaderElectionNamespace:       options.LeaderElectionNamespace,
+		LeaderElectionReleaseOnCancel: true,
+	}
+}
+
+// setUp registers the controllers of the enabled groups, and the probes.
+func setUp(ctx context.Context, mgr ctrl.Manager, options Options) error {
+	if options.enabled(GroupCore) {
+		if err := setUpCore(ctx, mgr, options); err != nil {
+			return fmt.Errorf("setting up group %s: %w", GroupCore, err)
+		}
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("adding the liveness probe: %w", err)
+	}
+	ready := func(request *http.Request) error {
+		ctx, cancel := context.WithTimeout(request.Context(), syncPatience)
+		defer cancel()
+		if !mgr.GetCache().WaitForCacheSync(ctx) {
+			return fmt.Errorf("the caches are not filled yet")
+		}
+		return nil
+	}
+	if err := mgr.AddReadyzCheck("caches", ready); err != nil {
+		return fmt.Errorf("adding the readiness probe: %w", err)
+	}
+	return nil
+}
+
+func setUpCore(ctx context.Context, mgr ctrl.Manager, options Options) error {
+	if err := core.IndexFields(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	user, err := options.defaultUser()
+	if err != nil {
+		return err
+	}
+	runtimes := &core.RuntimeReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{},
+		NodeImage: options.NodeImage, RuntimedClusterRole: options.RuntimedClusterRole, DefaultUser: user}
+	if err := runtimes.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("setting up the Runtime controller: %w", err)
+	}
+	runs := &core.RunReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}}
+	if err := runs.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("setting up the Run lifecycle controller: %w", err)
+	}
+	return nil
+}
+
+// unthrottled returns a copy of cfg without a limit of requests: fairness is the API server's business.
+func unthrottled(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS = -1
+	if cfg.UserAgent == "" {
+		cfg.UserAgent = leaseName
+	}
+	return cfg
+}
+
+// orOff turns an empty address into the one that controller-runtime takes for "do not listen".
+func orOff(address string) string {
+	if address == "" {
+		return "0"
+	}
+	return address
+}

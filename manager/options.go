@@ -1,0 +1,118 @@
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+)
+
+// The API groups that can be enabled.
+const (
+	// GroupCore is kruntimes.io: Runtime and Run.
+	GroupCore = "core"
+	// GroupWorkspaces is workspaces.kruntimes.io: PersistentWorkspace.
+	GroupWorkspaces = "workspaces"
+	// GroupWorkflows is workflows.kruntimes.io: Workflow, WorkflowRun and Action.
+	GroupWorkflows = "workflows"
+)
+
+// runAsNone is the value of DefaultRunAsUser that leaves users and groups to the cluster.
+const runAsNone = "none"
+
+// Options say which controllers run, and how. The zero value of every field but Config and NodeImage means its default.
+type Options struct {
+	// Config reaches the API server. Required.
+	Config *rest.Config
+	// Groups are the enabled API groups. Default: core.
+	Groups []string
+	// NodeImage holds runtimed and the runtime server; new and changed Runtimes get it. Required.
+	NodeImage string
+	// RuntimedClusterRole is bound to the Pods of every Runtime in their namespace. Default: kruntimes-runtimed.
+	RuntimedClusterRole string
+	// DefaultRunAsUser is the user and group of Pods whose template names none: a number other than 0, or "none" where
+	// the cluster assigns users. Default: 65532.
+	DefaultRunAsUser string
+	// LeaderElection lets one of several replicas work at a time.
+	LeaderElection bool
+	// LeaderElectionNamespace holds the Lease. Default: the namespace of the Pod.
+	LeaderElectionNamespace string
+	// MetricsAddress and HealthAddress are where metrics and probes are served. Empty or "0": nowhere.
+	MetricsAddress, HealthAddress string
+}
+
+// AddFlags makes the options settable on a command line, with their defaults.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&o.Groups, "groups", []string{GroupCore}, "Enabled API `groups`: core, workspaces, workflows")
+	flags.StringVar(&o.NodeImage, "node-image", "", "`Image` with runtimed and the runtime server for new and changed Runtimes")
+	flags.StringVar(&o.RuntimedClusterRole, "runtimed-cluster-role", "kruntimes-runtimed", "`ClusterRole` that is bound to the Pods of a Runtime")
+	flags.StringVar(&o.DefaultRunAsUser, "default-run-as-user", "65532", "`User` and group of Pods whose template names none, or none where the cluster assigns them")
+	flags.BoolVar(&o.LeaderElection, "leader-elect", false, "Let one of several replicas work at a time")
+	flags.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", "", "`Namespace` of the Lease (default: that of the Pod)")
+	flags.StringVar(&o.MetricsAddress, "metrics-address", ":8080", "`Address` to serve metrics on; 0 for nowhere")
+	flags.StringVar(&o.HealthAddress, "health-address", ":8081", "`Address` to serve probes on; 0 for nowhere")
+}
+
+// Validate fills in defaults and reports all that is wrong at once.
+func (o *Options) Validate() error {
+	if len(o.Groups) == 0 {
+		o.Groups = []string{GroupCore}
+	}
+	if o.RuntimedClusterRole == "" {
+		o.RuntimedClusterRole = "kruntimes-runtimed"
+	}
+	if o.DefaultRunAsUser == "" {
+		o.DefaultRunAsUser = "65532"
+	}
+	errs := []error{validateGroups(o.Groups)}
+	if o.Config == nil {
+		errs = append(errs, errors.New("no configuration to reach the API server with"))
+	}
+	if o.NodeImage == "" {
+		errs = append(errs, errors.New("--node-image is required"))
+	}
+	_, err := o.defaultUser()
+	return errors.Join(append(errs, err)...)
+}
+
+// validateGroups refuses groups that do not exist, and those whose kinds refer to kinds of a group that is not enabled.
+func validateGroups(groups []string) error {
+	var errs []error
+	needs := map[string][]string{
+		GroupCore: nil, GroupWorkspaces: {GroupCore}, GroupWorkflows: {GroupCore, GroupWorkspaces},
+	}
+	for _, group := range groups {
+		needed, known := needs[group]
+		if !known {
+			errs = append(errs, fmt.Errorf("--groups: %q is not one of core, workspaces, workflows", group))
+		}
+		missing := slices.DeleteFunc(slices.Clone(needed), func(g string) bool { return slices.Contains(groups, g) })
+		if len(missing) > 0 {
+			errs = append(errs, fmt.Errorf("--groups: %s needs %s: use --groups=%s", group, strings.Join(missing, " and "),
+				strings.Join(append(slices.Clone(needed), group), ",")))
+		}
+		if known && len(missing) == 0 && group != GroupCore {
+			errs = append(errs, fmt.Errorf("--groups: %s is not part of this version yet: use --groups=core", group))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// enabled tells whether a group's controllers run.
+func (o *Options) enabled(group string) bool { return slices.Contains(o.Groups, group) }
+
+// defaultUser is DefaultRunAsUser as a number; nil for "none".
+func (o *Options) defaultUser() (*int64, error) {
+	if o.DefaultRunAsUser == runAsNone {
+		return nil, nil
+	}
+	user, err := strconv.ParseInt(o.DefaultRunAsUser, 10, 64)
+	if err != nil || user <= 0 {
+		return nil, fmt.Errorf("--default-run-as-user: %q is neither none nor the number of a user other than root", o.DefaultRunAsUser)
+	}
+	return &user, nil
+}
