@@ -3,15 +3,24 @@ package krt
 import (
 	"github.com/spf13/cobra"
 
+	"kruntimes.io/kruntimes/krt/cancel"
 	"kruntimes.io/kruntimes/krt/cli"
+	"kruntimes.io/kruntimes/krt/describe"
+	"kruntimes.io/kruntimes/krt/get"
+	"kruntimes.io/kruntimes/krt/logs"
 	"kruntimes.io/kruntimes/krt/run"
+	"kruntimes.io/kruntimes/krt/version"
+	"kruntimes.io/kruntimes/krt/wait"
 )
 
 // commands lists the commands below the root.
 func commands(f *cli.Factory) []*cobra.Command {
 	groups := map[string][]*cobra.Command{
-		groupRuns:  {run.NewCmd(f, nil)},
-		groupOther: {newOptions(f)},
+		groupRuns: {
+			run.NewCmd(f, nil), get.NewCmd(f, nil), describe.NewCmd(f, nil), logs.NewCmd(f, nil),
+			cancel.NewCmd(f, nil), wait.NewCmd(f, nil),
+		},
+		groupOther: {version.NewCmd(f, nil), newOptions(f)},
 	}
 	var all []*cobra.Command
 	for group, members := range groups {

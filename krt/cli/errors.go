@@ -112,3 +112,30 @@ type NoClusterError struct {
 }
 
 func (e *NoClusterError) Error() string { return e.Reason }
+
+// MissingError means that there is no object of the name that the command line gave.
+type MissingError struct {
+	// Kind, Namespace and Name say which object was looked for.
+	Kind            Kind
+	Namespace, Name string
+}
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("there is no %s %q in namespace %q", e.Kind, e.Name, e.Namespace)
+}
+
+// IsMissing tells whether err means that the object that was asked for does not exist.
+func IsMissing(err error) bool {
+	var missing *MissingError
+	return errors.As(err, &missing)
+}
+
+// Missing turns the API server's word that an object does not exist into a MissingError with a hint, and returns every
+// other error as it is.
+func Missing(err error, kind Kind, namespace, name string) error {
+	if !apierrors.IsNotFound(err) || IsNotInstalled(err) {
+		return err
+	}
+	return WithHint(&MissingError{Kind: kind, Namespace: namespace, Name: name},
+		"see those there are with `krt get %s -n %s`, or with -A those of all namespaces", kind.Plural(), namespace)
+}

@@ -66,6 +66,17 @@ func Runs(f *cli.Factory, keep func(*corev1alpha1.Run) bool) Func {
 	}
 }
 
+// OneRun completes the name of one Run, after which nothing follows.
+func OneRun(f *cli.Factory) Func {
+	all := Runs(f, nil)
+	return func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 1 || (len(args) == 1 && args[0] != "run") {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return all(cmd, args, toComplete)
+	}
+}
+
 // Kinds completes a first argument that is one of the words, and hands all further ones to the function of their kind.
 func Kinds(kinds map[string]Func, words ...string) Func {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -97,7 +97,13 @@ func (r *reader) follow(ctx context.Context) error {
 
 // complete is follow for an attempt that may end without an end record: once over is closed and no record has come for
 // a while, it reads the whole log again, and returns a NoEndError when the end is not in there either.
-func (r *reader) complete(ctx context.Context, over <-chan struct{}) error {
+// Of what the log holds at the beginning, only the last tail lines are delivered, all when tail is negative.
+func (r *reader) complete(ctx context.Context, over <-chan struct{}, tail int) error {
+	if tail >= 0 {
+		if ended, err := r.readTail(ctx, tail); ended || (err != nil && isHopeless(err)) {
+			return err
+		}
+	}
 	following, stop := context.WithCancel(ctx)
 	defer stop()
 	go r.stopWhenQuiet(following, stop, over)
@@ -138,6 +144,17 @@ func (r *reader) stopWhenQuiet(ctx context.Context, stop context.CancelFunc, ove
 		}
 	}
 	stop()
+}
+
+// readTail delivers the last lines of what the log holds now.
+func (r *reader) readTail(ctx context.Context, lines int) (ended bool, err error) {
+	buffer, deliver := &tail{lines: lines}, r.deliver
+	r.deliver = buffer.add
+	defer func() { r.deliver = deliver }()
+	if err = r.once(ctx, false); errors.Is(err, errEnded) {
+		ended, err = true, nil
+	}
+	return ended, errors.Join(err, buffer.flush(deliver))
 }
 
 // readAll delivers what the log holds now, from its very beginning, and does not wait for more. It returns whether the

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
-	"kruntimes.io/kruntimes/runtimed/logrecord"
 )
 
 // tick is how often it is considered whether a person should be told something.
@@ -28,8 +27,15 @@ type Options struct {
 	Sink *Sink
 	// Quiet leaves out the talk about waiting and retries, though not about output that is missing.
 	Quiet bool
+	// Tail is how many lines from before the beginning are delivered; negative means all.
+	Tail int
 	// Run is the Run, as it was read or created last.
 	Run *corev1alpha1.Run
+}
+
+// reader returns the reader for one attempt.
+func (o Options) reader(a attempt) *reader {
+	return &reader{logReader: logReader{client: o.Client, logs: o.Logs}, attempt: a, clock: o.Clock, deliver: o.Sink.Write}
 }
 
 // Result is how following ended.
@@ -156,11 +162,9 @@ func (f *follower) start(ctx context.Context) {
 		f.current.isOver = true
 		close(f.current.over)
 	}
-	r := &reader{
-		logReader: logReader{client: f.Client, logs: f.Logs}, attempt: a, clock: f.Clock,
-		deliver: func(record logrecord.Record) error { return f.Sink.Write(record) },
-	}
-	go func(c *running) { c.end <- r.complete(ctx, c.over) }(f.current)
+	r, tail := f.reader(a), f.Tail
+	f.Tail = -1 // of a further attempt, everything is new
+	go func(c *running) { c.end <- r.complete(ctx, c.over, tail) }(f.current)
 }
 
 // attemptEnded takes in how the delivery of an attempt ended.

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/krt/cli"
 )
@@ -78,6 +81,8 @@ func Wait(run *corev1alpha1.Run, now time.Time) time.Duration {
 // Duration writes a duration for people: three digits matter, and small ones more than large ones.
 func Duration(d time.Duration) string {
 	switch {
+	case d == 0:
+		return "0s"
 	case d < time.Millisecond:
 		return fmt.Sprintf("%dµs", d.Microseconds())
 	case d < time.Second:
@@ -93,4 +98,35 @@ func Duration(d time.Duration) string {
 	default:
 		return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
 	}
+}
+
+// Reason returns the one word that says why the Run is where it is: the terminal reason, or what it waits for.
+func Reason(run *corev1alpha1.Run) string {
+	switch {
+	case run.Status.Phase.IsTerminal():
+		return string(run.Status.Reason)
+	case run.Spec.CancelRequested:
+		return "Cancelling"
+	}
+	if c := waitingFor(run); c != nil {
+		return c.Reason
+	}
+	return string(run.Status.Reason)
+}
+
+// Message returns the sentence that belongs to Reason.
+func Message(run *corev1alpha1.Run) string {
+	if c := waitingFor(run); c != nil && !run.Status.Phase.IsTerminal() {
+		return c.Message
+	}
+	return run.Status.Message
+}
+
+// waitingFor returns the condition that says what a Pending Run waits for, or nil.
+func waitingFor(run *corev1alpha1.Run) *metav1.Condition {
+	c := meta.FindStatusCondition(run.Status.Conditions, corev1alpha1.RunConditionScheduled)
+	if c == nil || c.Status != metav1.ConditionFalse || run.Status.Phase != corev1alpha1.RunPending {
+		return nil
+	}
+	return c
 }

@@ -3,7 +3,6 @@ package runs
 
 import (
 	"context"
-	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,18 +17,9 @@ import (
 func Get(ctx context.Context, c client.Reader, namespace, name string) (*corev1alpha1.Run, error) {
 	run := &corev1alpha1.Run{}
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, run); err != nil {
-		return nil, NotFoundHint(err, namespace, name)
+		return nil, cli.Missing(err, cli.KindRun, namespace, name)
 	}
 	return run, nil
-}
-
-// NotFoundHint says where a Run was looked for when there is none of its name.
-func NotFoundHint(err error, namespace, name string) error {
-	if apierrors.IsNotFound(err) && !cli.IsNotInstalled(err) {
-		return cli.WithHint(fmt.Errorf("there is no Run %q in namespace %q", name, namespace),
-			"list the Runs there are with `krt get runs -n %s`, or those of all namespaces with -A", namespace)
-	}
-	return err
 }
 
 // cancelPatch asks for the end of a Run. It is a merge patch that changes nothing else, and may be sent again.
@@ -40,7 +30,7 @@ func RequestCancel(ctx context.Context, c client.Writer, namespace, name string)
 	run := &corev1alpha1.Run{}
 	run.Namespace, run.Name = namespace, name
 	if err := c.Patch(ctx, run, client.RawPatch(types.MergePatchType, cancelPatch)); err != nil {
-		return nil, NotFoundHint(err, namespace, name)
+		return nil, cli.Missing(err, cli.KindRun, namespace, name)
 	}
 	return run, nil
 }

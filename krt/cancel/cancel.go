@@ -1,0 +1,152 @@
+// Package cancel is the command "krt cancel": it asks for the end of Runs.
+package cancel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/krt/cli"
+	"kruntimes.io/kruntimes/krt/complete"
+	"kruntimes.io/kruntimes/krt/runs"
+)
+
+// options are the parsed command line.
+type options struct {
+	names    []string
+	all      bool
+	selector string
+	dryRun   bool
+	factory  *cli.Factory
+}
+
+const long = `Ask for the end of Runs. A Run that waits ends at once; the processes of one that executes get SIGTERM and, after a
+grace period, SIGKILL. Its phase is Cancelled then. A Run that has ended already stays as it is, which is no error.
+
+"krt wait NAME" waits until it is over.`
+
+const example = `  krt cancel nightly
+  krt cancel run one two three
+  krt cancel --all
+  krt cancel -l team=data`
+
+// NewCmd returns the command. runF replaces the work in tests; nil means the real work.
+func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.Command {
+	if runF == nil {
+		runF = execute
+	}
+	opts := &options{factory: f}
+	cmd := &cobra.Command{
+		Use:               "cancel [run] {NAME... | -l SELECTOR | --all}",
+		Short:             "End Runs",
+		Long:              long,
+		Example:           example,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: complete.Runs(f, isOpen),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := opts.complete(args); err != nil {
+			return err
+		}
+		return runF(cmd.Context(), opts)
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&opts.all, "all", false, "End all Runs of the namespace that have not ended")
+	flags.StringVarP(&opts.selector, "selector", "l", "", "End those that have these labels, such as `KEY=VALUE`")
+	flags.BoolVar(&opts.dryRun, "dry-run", false, "Only say which Runs would be ended")
+	return cmd
+}
+
+// complete checks that exactly one way of choosing Runs is used.
+func (o *options) complete(args []string) error {
+	if !o.all && o.selector == "" {
+		var err error
+		o.names, err = cli.ParseRuns(args)
+		return err
+	}
+	if len(args) > 1 || (len(args) == 1 && args[0] != "run" && args[0] != "runs") {
+		return cli.Usagef("give names, -l or --all, only one of them")
+	}
+	if _, err := labels.Parse(o.selector); err != nil {
+		return cli.Usagef("--selector %s: %w", o.selector, err)
+	}
+	return nil
+}
+
+func isOpen(run *corev1alpha1.Run) bool {
+	return !run.Status.Phase.IsTerminal() && !run.Spec.CancelRequested
+}
+
+// execute does the work of the command: all Runs, and then the errors.
+func execute(ctx context.Context, o *options) error {
+	namespace, err := o.factory.Namespace()
+	if err != nil {
+		return err
+	}
+	c, err := o.factory.Client()
+	if err != nil {
+		return err
+	}
+	if o.names == nil {
+		if o.names, err = openRuns(ctx, c, namespace, o.selector); err != nil {
+			return err
+		}
+		if len(o.names) == 0 {
+			fmt.Fprintf(o.factory.IO.ErrOut, "There is no Run to end in namespace %q.\n", namespace)
+		}
+	}
+	var errs []error
+	for _, name := range o.names {
+		if err := one(ctx, o, c, client.ObjectKey{Namespace: namespace, Name: name}); err != nil {
+			errs = append(errs, err)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// openRuns lists the Runs that have not ended, and whose end has not been asked for.
+func openRuns(ctx context.Context, c client.Reader, namespace, selector string) ([]string, error) {
+	parsed, err := labels.Parse(selector)
+	if err != nil {
+		return nil, cli.Usagef("--selector %s: %w", selector, err)
+	}
+	var list corev1alpha1.RunList
+	if err := c.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: parsed}); err != nil {
+		return nil, fmt.Errorf("listing Runs: %w", err)
+	}
+	names := []string{}
+	for _, run := range list.Items {
+		if isOpen(&run) {
+			names = append(names, run.Name)
+		}
+	}
+	return names, nil
+}
+
+// one asks for the end of one Run and reports on it.
+func one(ctx context.Context, o *options, c client.Client, key client.ObjectKey) error {
+	run, err := runs.Get(ctx, c, key.Namespace, key.Name)
+	if err != nil {
+		return err
+	}
+	if run.Status.Phase.IsTerminal() {
+		fmt.Fprintf(o.factory.IO.ErrOut, "krt: Run %s has ended already (%s)\n", run.Name, run.Status.Phase)
+		return nil
+	}
+	said := "cancel requested"
+	if o.dryRun {
+		said = "would be cancelled (dry run)"
+	} else if _, err = runs.RequestCancel(ctx, c, key.Namespace, key.Name); err != nil {
+		return fmt.Errorf("cancelling Run %s: %w", key.Name, err)
+	}
+	_, err = fmt.Fprintf(o.factory.IO.Out, "run.kruntimes.io/%s %s\n", key.Name, said)
+	return err
+}

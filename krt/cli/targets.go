@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+)
+
+// Kind is a kind of object that commands take, named as in the API.
+type Kind string
+
+// The kinds that commands take.
+const (
+	KindRun     Kind = "Run"
+	KindRuntime Kind = "Runtime"
+)
+
+// Plural returns the word by which the API server knows all objects of the kind.
+func (k Kind) Plural() string { return strings.ToLower(string(k)) + "s" }
+
+// kindWords are the words by which a person may call a kind.
+var kindWords = map[string]Kind{
+	"run": KindRun, "runs": KindRun, "run.kruntimes.io": KindRun, "runs.kruntimes.io": KindRun,
+	"runtime": KindRuntime, "runtimes": KindRuntime, "runtime.kruntimes.io": KindRuntime, "runtimes.kruntimes.io": KindRuntime,
+}
+
+// ParseKind returns the kind that a word means.
+func ParseKind(word string) (Kind, bool) {
+	kind, ok := kindWords[strings.ToLower(word)]
+	return kind, ok
+}
+
+// Target is one object that the command line names, or a whole kind when Name is empty.
+type Target struct {
+	// Kind of the object.
+	Kind Kind
+	// Name of the object, or empty.
+	Name string
+}
+
+// ParseTargets understands "KIND NAME...", "KIND,KIND" and "KIND/NAME...".
+func ParseTargets(args []string) ([]Target, error) {
+	if len(args) == 0 {
+		return nil, WithHint(Usagef("what? name a kind"), "the kinds are: runs, runtimes")
+	}
+	if strings.Contains(args[0], "/") {
+		return parsePairs(args)
+	}
+	var kinds []Kind
+	for word := range strings.SplitSeq(args[0], ",") {
+		kind, err := mustKind(word)
+		if err != nil {
+			return nil, err
+		}
+		kinds = append(kinds, kind)
+	}
+	var targets []Target
+	for _, kind := range kinds {
+		for _, name := range args[1:] {
+			if strings.Contains(name, "/") {
+				return nil, Usagef("%q: write either KIND NAME... or KIND/NAME..., not both", name)
+			}
+			targets = append(targets, Target{Kind: kind, Name: name})
+		}
+		if len(args) == 1 {
+			targets = append(targets, Target{Kind: kind})
+		}
+	}
+	return targets, nil
+}
+
+func parsePairs(args []string) ([]Target, error) {
+	var targets []Target
+	for _, pair := range args {
+		word, name, ok := strings.Cut(pair, "/")
+		if !ok || name == "" {
+			return nil, Usagef("%q: write either KIND NAME... or KIND/NAME..., not both", pair)
+		}
+		kind, err := mustKind(word)
+		if err != nil {
+			return nil, err
+		}
+		targets = append(targets, Target{Kind: kind, Name: name})
+	}
+	return targets, nil
+}
+
+func mustKind(word string) (Kind, error) {
+	if kind, ok := ParseKind(word); ok {
+		return kind, nil
+	}
+	return "", WithHint(Usagef("there is no kind %q", word), "the kinds are: runs, runtimes")
+}
+
+// ParseRuns understands the arguments of a command that takes Runs only, with or without the kind: "NAME...",
+// "run NAME..." and "run/NAME...". A single word is always a name.
+func ParseRuns(args []string) ([]string, error) {
+	if len(args) > 1 {
+		if kind, ok := ParseKind(args[0]); ok && kind == KindRun {
+			args = args[1:]
+		}
+	}
+	names := make([]string, 0, len(args))
+	for _, arg := range args {
+		word, name, pair := strings.Cut(arg, "/")
+		if !pair {
+			name = arg
+		} else if kind, ok := ParseKind(word); !ok || kind != KindRun {
+			return nil, Usagef("%q is not a Run: write NAME or run/NAME", arg)
+		}
+		if name == "" {
+			return nil, Usagef("the name of a Run must not be empty")
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, WithHint(Usagef("which Run?"), "see the Runs there are with `krt get runs`")
+	}
+	return names, nil
+}

@@ -1,0 +1,243 @@
+package describe
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/krt/cli"
+	"kruntimes.io/kruntimes/krt/runs"
+)
+
+// excerpt is how many lines of a script are shown.
+const excerpt = 20
+
+// runView is a Run and what was read along with it.
+type runView struct {
+	run *corev1alpha1.Run
+	// runtime is the Runtime of an unfinished Run; nil when it is finished, or the Runtime could not be read.
+	runtime        *corev1alpha1.Runtime
+	runtimeMissing bool
+	events         []corev1.Event
+	eventsErr      error
+}
+
+// text puts the view into words.
+func (v *runView) text(now time.Time) string {
+	p := &page{now: now}
+	v.head(p)
+	v.times(p)
+	v.what(p)
+	v.results(p)
+	p.conditions(v.run.Status.Conditions)
+	p.events(v.events, v.eventsErr)
+	return p.String()
+}
+
+// head says which Run it is, how it stands and why.
+func (v *runView) head(p *page) {
+	run, status := v.run, v.run.Status
+	p.field("Name", run.Name)
+	p.field("Namespace", run.Namespace)
+	p.field("Labels", pairs(run.Labels))
+	if owner := metav1.GetControllerOf(run); owner != nil {
+		p.field("Owner", owner.Kind+" "+owner.Name)
+	}
+	p.field("Runtime", run.Spec.Runtime+v.runtimeState())
+	phase := string(status.Phase)
+	if phase == "" {
+		phase = string(corev1alpha1.RunPending)
+	}
+	if reason := runs.Reason(run); reason != "" && reason != phase {
+		phase += " (" + reason + ")"
+	}
+	p.field("Phase", phase)
+	p.field("Message", runs.Message(run))
+	if status.ExitCode != nil {
+		p.field("Exit code", fmt.Sprint(*status.ExitCode))
+	}
+	p.field("Attempt", v.attempt())
+	if status.AssignedPod != "" {
+		p.field("Pod", fmt.Sprintf("%s (uid %s)", status.AssignedPod, status.AssignedPodUID))
+	}
+	if run.DeletionTimestamp != nil {
+		p.field("Deleting", "since "+p.ago(run.DeletionTimestamp.Time))
+	}
+}
+
+// runtimeState says of an unfinished Run what may keep it waiting.
+func (v *runView) runtimeState() string {
+	switch {
+	case v.runtimeMissing:
+		return " (does not exist)"
+	case v.runtime == nil || v.run.Status.Phase != corev1alpha1.RunPending:
+		return ""
+	}
+	return fmt.Sprintf(" (%d of %d Pods ready)", v.runtime.Status.ReadyReplicas, desired(v.runtime))
+}
+
+func (v *runView) attempt() string {
+	if v.run.Status.Attempt == 0 {
+		return ""
+	}
+	text := fmt.Sprint(v.run.Status.Attempt)
+	if policy := v.run.Spec.RetryPolicy; policy != nil {
+		text += fmt.Sprintf(" of %d", max(policy.MaxAttempts, 1))
+	}
+	return text
+}
+
+// times is the course of the Run: each moment, and how long what came before it took.
+func (v *runView) times(p *page) {
+	run, status := v.run, v.run.Status
+	p.field("Created", p.ago(run.CreationTimestamp.Time))
+	if status.ScheduledTime != nil {
+		p.field("Assigned", fmt.Sprintf("%s, waited %s", stamp(status.ScheduledTime), runs.Duration(runs.Wait(run, p.now))))
+	} else if !status.Phase.IsTerminal() {
+		p.field("Waiting for", runs.Duration(runs.Wait(run, p.now)))
+	}
+	if status.NextAttemptTime != nil && status.Phase == corev1alpha1.RunPending {
+		p.field("Next attempt", stamp(status.NextAttemptTime))
+	}
+	if status.StartTime != nil {
+		text := stamp(status.StartTime)
+		if status.ScheduledTime != nil {
+			text += fmt.Sprintf(", %s after the assignment", runs.Duration(max(status.StartTime.Sub(status.ScheduledTime.Time), 0)))
+		}
+		p.field("Started", text)
+	}
+	took, executed := runs.Execution(run, p.now)
+	if status.CompletionTime != nil {
+		text := stamp(status.CompletionTime)
+		if executed {
+			text += ", executed for " + runs.Duration(took)
+		}
+		p.field("Ended", text)
+	} else if executed {
+		p.field("Executing", "for "+runs.Duration(took))
+	}
+	if run.Spec.Timeout != nil {
+		p.field("Timeout", runs.Duration(run.Spec.Timeout.Duration))
+	}
+	if ttl := run.Spec.TTLSecondsAfterFinished; ttl != nil {
+		p.field("TTL", runs.Duration(time.Duration(*ttl)*time.Second)+" after the end")
+	}
+}
+
+func stamp(t *metav1.MicroTime) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+
+// what is executed.
+func (v *runView) what(p *page) {
+	spec := v.run.Spec
+	if spec.Resources != nil {
+		p.field("Requests", quantities(spec.Resources.Requests))
+	}
+	if w := spec.Workspace; w != nil {
+		p.field("Workspace", w.Kind+" "+w.Name)
+	}
+	if r := spec.RetryPolicy; r != nil {
+		p.field("Retries", retries(r))
+	}
+	if len(spec.Env) > 0 {
+		p.section("Environment")
+		for _, e := range spec.Env {
+			fmt.Fprintf(p, "  %s=%s\n", e.Name, cli.OneLine(e.Value, lineWidth))
+		}
+	}
+	var args []string
+	if spec.Mode.Task != nil {
+		args = spec.Mode.Task.Args
+	}
+	switch {
+	case spec.Source == nil:
+		p.section("Command")
+		fmt.Fprintf(p, "  %s\n", commandLine(args))
+		return
+	case spec.Source.Git != nil:
+		p.section("Source")
+		fmt.Fprintf(p, "  %s of %s, revision %s\n", spec.Mode.Task.Entrypoint, spec.Source.Git.URL, spec.Source.Git.Revision)
+	default:
+		v.script(p, spec.Source.Inline)
+	}
+	if len(args) > 0 {
+		p.section("Arguments")
+		fmt.Fprintf(p, "  %s\n", commandLine(args))
+	}
+}
+
+// script shows the beginning of the script.
+func (v *runView) script(p *page, script string) {
+	lines := strings.Split(strings.TrimRight(script, "\n"), "\n")
+	p.section(fmt.Sprintf("Script (%d lines, %d bytes)", len(lines), len(script)))
+	for i, line := range lines {
+		if i == excerpt {
+			fmt.Fprintf(p, "  … %d more lines: krt get run %s -n %s -o jsonpath={.spec.source.inline}\n", len(lines)-excerpt, v.run.Name, v.run.Namespace)
+			return
+		}
+		fmt.Fprintf(p, "  %3d  %s\n", i+1, cli.OneLine(strings.ReplaceAll(line, "\t", "    "), lineWidth))
+	}
+}
+
+// results are what the script left.
+func (v *runView) results(p *page) {
+	if outputs := v.run.Status.Outputs; len(outputs) > 0 {
+		p.section("Outputs")
+		for _, name := range slices.Sorted(maps.Keys(outputs)) {
+			fmt.Fprintf(p, "  %s=%s\n", name, cli.OneLine(string(outputs[name]), lineWidth))
+		}
+	}
+	if artifacts := v.run.Status.Artifacts; len(artifacts) > 0 {
+		p.section("Artifacts")
+		var rows [][]string
+		for _, a := range artifacts {
+			rows = append(rows, []string{a.Name, string(a.Type), fmt.Sprint(a.SizeBytes), a.Digest})
+		}
+		p.table([]string{"NAME", "TYPE", "BYTES", "DIGEST"}, rows)
+	}
+}
+
+func pairs(m map[string]string) string {
+	var all []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		all = append(all, k+"="+m[k])
+	}
+	return strings.Join(all, "\n")
+}
+
+func quantities(list corev1.ResourceList) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		q := list[name]
+		all = append(all, string(name)+"="+q.String())
+	}
+	return strings.Join(all, ", ")
+}
+
+func retries(r *corev1alpha1.RetryPolicy) string {
+	text := fmt.Sprintf("up to %d attempts", max(r.MaxAttempts, 1))
+	if r.Backoff != nil && r.MaxBackoff != nil {
+		text += fmt.Sprintf(", %s to %s apart", runs.Duration(r.Backoff.Duration), runs.Duration(r.MaxBackoff.Duration))
+	}
+	if len(r.RetryOn) > 0 {
+		text += fmt.Sprintf(", after %v", r.RetryOn)
+	}
+	return text
+}
+
+// commandLine writes words so that a person sees where each begins and ends.
+func commandLine(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = w
+		if w == "" || strings.ContainsFunc(w, func(r rune) bool { return r <= ' ' || strings.ContainsRune(`'"\$*?;&|<>()`, r) }) {
+			quoted[i] = "'" + strings.ReplaceAll(cli.OneLine(w, lineWidth), "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(quoted, " ")
+}

@@ -1,0 +1,109 @@
+// Package get is the command "krt get": tables of Runs and Runtimes for people, and the objects themselves for programs.
+package get
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"kruntimes.io/kruntimes/krt/cli"
+	"kruntimes.io/kruntimes/krt/complete"
+)
+
+// options are the parsed command line.
+type options struct {
+	targets       []cli.Target
+	selector      string
+	fieldSelector string
+	allNamespaces bool
+	watch         bool
+	noHeaders     bool
+	print         *genericclioptions.PrintFlags
+	factory       *cli.Factory
+}
+
+const long = `Show Runs and Runtimes, as a table or, with -o, in full.
+
+In the table of Runs, REASON says why a Run ended as it did, or what a Pending Run waits for; DURATION is the execution
+of the last attempt, so far when it still executes. Older Runs come first.`
+
+const example = `  krt get runs
+  krt get runs -A -o wide
+  krt get runs --field-selector status.phase=Failed
+  krt get run nightly -o jsonpath='{.status.outputs.version}'
+  krt get runs,runtimes
+  krt get runs -w`
+
+// NewCmd returns the command. runF replaces the work in tests; nil means the real work.
+func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.Command {
+	if runF == nil {
+		runF = execute
+	}
+	opts := &options{factory: f, print: genericclioptions.NewPrintFlags("")}
+	cmd := &cobra.Command{
+		Use:     "get {runs|runtimes} [NAME...]",
+		Short:   "Show Runs and Runtimes",
+		Long:    long,
+		Example: example,
+		Args:    cobra.ArbitraryArgs,
+		ValidArgsFunction: complete.Kinds(map[string]complete.Func{
+			"run": complete.Runs(f, nil), "runs": complete.Runs(f, nil),
+			"runtime": complete.Runtimes(f), "runtimes": complete.Runtimes(f),
+		}, "runs", "runtimes"),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if opts.targets, err = cli.ParseTargets(args); err != nil {
+			return err
+		}
+		if err := opts.validate(); err != nil {
+			return err
+		}
+		return runF(cmd.Context(), opts)
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&opts.selector, "selector", "l", "", "Show only what has these labels, such as `KEY=VALUE`")
+	flags.StringVar(&opts.fieldSelector, "field-selector", "", "Show only what has this field, such as `status.phase=Failed`")
+	flags.BoolVarP(&opts.allNamespaces, "all-namespaces", "A", false, "Show those of all namespaces")
+	flags.BoolVarP(&opts.watch, "watch", "w", false, "Go on and show every change")
+	flags.BoolVar(&opts.noHeaders, "no-headers", false, "Leave the header line out")
+	cli.AddPrintFlags(cmd, opts.print, "wide")
+	return cmd
+}
+
+// validate checks what can be checked without the cluster.
+func (o *options) validate() error {
+	named := o.targets[0].Name != ""
+	if _, err := labels.Parse(o.selector); err != nil {
+		return cli.Usagef("--selector %s: %w", o.selector, err)
+	}
+	if _, err := fields.ParseSelector(o.fieldSelector); err != nil {
+		return cli.Usagef("--field-selector %s: %w", o.fieldSelector, err)
+	}
+	switch {
+	case named && o.allNamespaces:
+		return cli.Usagef("a name belongs to one namespace: give names or -A, not both")
+	case named && (o.selector != "" || o.fieldSelector != ""):
+		return cli.Usagef("give names or a selector, not both")
+	case o.watch && len(o.targets) > 1:
+		return cli.Usagef("-w watches one kind, or one object")
+	}
+	if !o.table() {
+		if _, err := o.print.ToPrinter(); err != nil {
+			return cli.Usagef("%w", err)
+		}
+	}
+	return nil
+}
+
+// table tells whether a table is asked for, and not the objects themselves.
+func (o *options) table() bool {
+	format := *o.print.OutputFormat
+	return (format == "" && *o.print.TemplatePrinterFlags.TemplateArgument == "") || format == "wide"
+}
+
+func (o *options) layout() layout {
+	return layout{namespaces: o.allNamespaces, wide: *o.print.OutputFormat == "wide"}
+}

@@ -1,0 +1,125 @@
+package get
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/krt/cli"
+	"kruntimes.io/kruntimes/krt/runs"
+)
+
+// messageWidth bounds a message in a wide table.
+const messageWidth = 80
+
+// layout says which columns a table has besides the usual ones.
+type layout struct {
+	namespaces, wide bool
+}
+
+// header returns the names of the columns for a kind.
+func (l layout) header(kind cli.Kind) []string {
+	var cells []string
+	if l.namespaces {
+		cells = append(cells, "NAMESPACE")
+	}
+	if kind == cli.KindRuntime {
+		cells = append(cells, "NAME", "READY", "RUNS/POD", "AVAILABLE", "REASON", "IMAGE", "AGE")
+		if l.wide {
+			cells = append(cells, "INTERPRETER", "MESSAGE")
+		}
+		return cells
+	}
+	cells = append(cells, "NAME", "RUNTIME", "PHASE", "REASON", "EXIT", "DURATION", "AGE")
+	if l.wide {
+		cells = append(cells, "ATTEMPT", "WAITED", "POD", "MESSAGE")
+	}
+	return cells
+}
+
+// runRow returns the cells of a Run.
+func (l layout) runRow(run *corev1alpha1.Run, now time.Time) []string {
+	var cells []string
+	if l.namespaces {
+		cells = append(cells, run.Namespace)
+	}
+	exit, took := "", ""
+	if run.Status.ExitCode != nil {
+		exit = fmt.Sprint(*run.Status.ExitCode)
+	}
+	if d, ok := runs.Execution(run, now); ok {
+		took = runs.Duration(d)
+	}
+	cells = append(cells, run.Name, run.Spec.Runtime, phase(run), runs.Reason(run), exit, took, age(run.CreationTimestamp, now))
+	if l.wide {
+		attempt := ""
+		if run.Status.Attempt > 0 {
+			attempt = fmt.Sprint(run.Status.Attempt)
+		}
+		cells = append(cells, attempt, runs.Duration(runs.Wait(run, now)), run.Status.AssignedPod,
+			cli.OneLine(runs.Message(run), messageWidth))
+	}
+	return cells
+}
+
+func phase(run *corev1alpha1.Run) string {
+	switch {
+	case run.DeletionTimestamp != nil:
+		return "Terminating"
+	case run.Status.Phase == "":
+		return string(corev1alpha1.RunPending)
+	}
+	return string(run.Status.Phase)
+}
+
+// runtimeRow returns the cells of a Runtime.
+func (l layout) runtimeRow(runtime *corev1alpha1.Runtime, now time.Time) []string {
+	var cells []string
+	if l.namespaces {
+		cells = append(cells, runtime.Namespace)
+	}
+	desired := int32(1)
+	if runtime.Spec.Replicas != nil {
+		desired = *runtime.Spec.Replicas
+	}
+	status, reason, message := "Unknown", "", ""
+	if c := meta.FindStatusCondition(runtime.Status.Conditions, corev1alpha1.RuntimeConditionAvailable); c != nil {
+		status, reason, message = string(c.Status), c.Reason, c.Message
+	}
+	if runtime.DeletionTimestamp != nil {
+		reason = "Terminating"
+	}
+	image := ""
+	if containers := runtime.Spec.Template.Spec.Containers; len(containers) > 0 {
+		image = containers[0].Image
+	}
+	capacity := runtime.Spec.Capacity[corev1alpha1.ResourceRuns]
+	cells = append(cells, runtime.Name, fmt.Sprintf("%d/%d", runtime.Status.ReadyReplicas, desired), capacity.String(),
+		status, reason, image, age(runtime.CreationTimestamp, now))
+	if l.wide {
+		cells = append(cells, cli.OneLine(fmt.Sprint(runtime.Spec.Interpreter), messageWidth), cli.OneLine(message, messageWidth))
+	}
+	return cells
+}
+
+func age(created metav1.Time, now time.Time) string {
+	if created.IsZero() {
+		return ""
+	}
+	return duration.HumanDuration(max(now.Sub(created.Time), 0))
+}
+
+// row writes one object of either kind.
+func (l layout) row(out io.Writer, object any, now time.Time) {
+	switch o := object.(type) {
+	case *corev1alpha1.Run:
+		cli.Row(out, l.runRow(o, now)...)
+	case *corev1alpha1.Runtime:
+		cli.Row(out, l.runtimeRow(o, now)...)
+	}
+}

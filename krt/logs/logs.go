@@ -1,0 +1,156 @@
+// Package logs is the command "krt logs": the output of a Run, as its script wrote it.
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/krt/cli"
+	"kruntimes.io/kruntimes/krt/complete"
+	"kruntimes.io/kruntimes/krt/follow"
+	"kruntimes.io/kruntimes/krt/runs"
+)
+
+// options are the parsed command line.
+type options struct {
+	name       string
+	follow     bool
+	tail       int
+	since      time.Duration
+	timestamps bool
+	factory    *cli.Factory
+}
+
+const long = `Show the output of a Run, byte for byte: what it wrote to stdout on stdout, and to stderr on stderr.
+
+The output is in the log of the Pod that executed the Run, and lives as long as that Pod and its log. Of a Run that was
+tried several times, the present or last attempt is shown. With -f, krt waits for a Run that has not started, goes on
+to its end, and says when output may be missing.`
+
+const example = `  krt logs nightly
+  krt logs nightly -f
+  krt logs nightly --tail 20 --timestamps
+  krt logs nightly 2>/dev/null`
+
+// NewCmd returns the command. runF replaces the work in tests; nil means the real work.
+func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.Command {
+	if runF == nil {
+		runF = execute
+	}
+	opts := &options{factory: f}
+	cmd := &cobra.Command{
+		Use:               "logs [run] NAME",
+		Short:             "Show the output of a Run",
+		Long:              long,
+		Example:           example,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: complete.OneRun(f),
+	}
+	tail := ""
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		names, err := cli.ParseRuns(args)
+		if err != nil {
+			return err
+		}
+		if len(names) > 1 {
+			return cli.Usagef("one Run at a time, but there are %d names", len(names))
+		}
+		opts.name = names[0]
+		if opts.tail, err = parseTail(tail); err != nil {
+			return err
+		}
+		if opts.since < 0 {
+			return cli.Usagef("--since %s: must not be negative", opts.since)
+		}
+		return runF(cmd.Context(), opts)
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&opts.follow, "follow", "f", false, "Go on until the Run has ended")
+	flags.StringVar(&tail, "tail", "all", "Show only the last `n` lines of what there is")
+	flags.DurationVar(&opts.since, "since", 0, "Show only lines of the last `duration`, such as 5m")
+	flags.BoolVar(&opts.timestamps, "timestamps", false, "Put its time before every line")
+	return cmd
+}
+
+// parseTail returns the number of lines, or -1 for all.
+func parseTail(s string) (int, error) {
+	if s == "all" || s == "-1" {
+		return -1, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 {
+		return 0, cli.Usagef("--tail %s: must be a number of lines, or all", s)
+	}
+	return n, nil
+}
+
+// execute does the work of the command.
+func execute(ctx context.Context, o *options) error {
+	namespace, err := o.factory.Namespace()
+	if err != nil {
+		return err
+	}
+	c, err := o.factory.Client()
+	if err != nil {
+		return err
+	}
+	clientset, err := o.factory.Clientset()
+	if err != nil {
+		return err
+	}
+	run, err := runs.Get(ctx, c, namespace, o.name)
+	if err != nil {
+		return err
+	}
+	sink := &follow.Sink{Out: o.factory.IO.Out, Err: o.factory.IO.ErrOut, Timestamps: o.timestamps}
+	if o.since > 0 {
+		sink.Since = o.factory.Now().Add(-o.since)
+	}
+	return show(ctx, o, follow.Options{
+		Client: c, Logs: follow.ClusterLogs(clientset), Clock: clock.RealClock{}, Sink: sink, Tail: o.tail, Run: run,
+	})
+}
+
+// show delivers the output, and puts into words why there is none.
+func show(ctx context.Context, o *options, f follow.Options) error {
+	if o.follow {
+		result, err := follow.Follow(ctx, f)
+		switch {
+		case err != nil:
+			return err
+		case result.Deleted:
+			return fmt.Errorf("the Run %s was deleted before its end was seen", f.Run.Name)
+		}
+		return nil
+	}
+	err := follow.Read(ctx, f)
+	var noEnd *follow.NoEndError
+	var gone *follow.PodGoneError
+	switch {
+	case errors.Is(err, follow.ErrNoAttempt):
+		return noOutput(o.factory, f.Run)
+	case errors.As(err, &noEnd):
+		f.Sink.Talk("warning: %v", err)
+		return nil
+	case errors.As(err, &gone):
+		return cli.WithHint(err, "`%s describe run %s -n %s` shows what the Run left in its status", o.factory.Name, f.Run.Name, f.Run.Namespace)
+	}
+	return err
+}
+
+// noOutput says why a Run without a Pod has no output.
+func noOutput(f *cli.Factory, run *corev1alpha1.Run) error {
+	if run.Status.Phase.IsTerminal() {
+		return fmt.Errorf("the Run %s has no output: it ended (%s) before it got a Pod", run.Name, run.Status.Phase)
+	}
+	why := follow.Waiting(run, time.Hour)
+	return cli.WithHint(fmt.Errorf("the Run %s has no output yet; it waits: %s", run.Name, why),
+		"`%s logs %s -f -n %s` waits for it", f.Name, run.Name, run.Namespace)
+}
