@@ -1,0 +1,150 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/test/envtest/cluster"
+)
+
+// witness watches the Runs of a namespace and keeps the books from what the API server has stored, in the order in
+// which it was stored.
+type witness struct {
+	mu sync.Mutex
+	// at is where each active Run is; most is the largest number that a Pod had at a time.
+	at   map[types.UID]string
+	most map[string]int
+	// binds counts assignments per Run and attempt.
+	binds map[string]int
+	// phases is the newest phase of each Run.
+	phases map[types.UID]corev1alpha1.RunPhase
+	// finish, if not nil, is called for each Run that becomes Scheduled, in a goroutine of its own.
+	finish func(context.Context, *corev1alpha1.Run)
+}
+
+// observe starts a witness that ends with the test.
+func observe(t *testing.T, namespace string, finish func(context.Context, *corev1alpha1.Run)) *witness {
+	t.Helper()
+	w := &witness{
+		at: map[types.UID]string{}, most: map[string]int{}, binds: map[string]int{},
+		phases: map[types.UID]corev1alpha1.RunPhase{}, finish: finish,
+	}
+	watching, err := client.NewWithWatch(shared.Config(), client.Options{Scheme: cluster.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	events, err := watching.Watch(ctx, &corev1alpha1.RunList{}, client.InNamespace(namespace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for e := range events.ResultChan() {
+			if run, ok := e.Object.(*corev1alpha1.Run); ok {
+				w.see(e.Type, run)
+				if w.finish != nil && e.Type != watch.Deleted && isScheduled(run) {
+					wg.Go(func() { w.finish(ctx, run) })
+				}
+			}
+		}
+	})
+	t.Cleanup(func() {
+		stop()
+		events.Stop()
+		wg.Wait()
+	})
+	return w
+}
+
+func (w *witness) see(kind watch.EventType, run *corev1alpha1.Run) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.at, run.UID)
+	if kind == watch.Deleted {
+		delete(w.phases, run.UID)
+		return
+	}
+	if isScheduled(run) && w.phases[run.UID] != corev1alpha1.RunScheduled {
+		w.binds[fmt.Sprintf("%s attempt %d", run.Name, run.Status.Attempt)]++
+	}
+	w.phases[run.UID] = run.Status.Phase
+	if run.Status.Phase.IsActive() {
+		w.at[run.UID] = run.Status.AssignedPod
+		used := map[string]int{}
+		for _, pod := range w.at {
+			used[pod]++
+		}
+		w.most[run.Status.AssignedPod] = max(w.most[run.Status.AssignedPod], used[run.Status.AssignedPod])
+	}
+}
+
+// count is the number of Runs in a phase.
+func (w *witness) count(phase corev1alpha1.RunPhase) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for _, p := range w.phases {
+		if p == phase {
+			n++
+		}
+	}
+	return n
+}
+
+// await waits until a number of Runs is in a phase.
+func (w *witness) await(t *testing.T, phase corev1alpha1.RunPhase, want int) {
+	t.Helper()
+	cluster.Eventually(t, fmt.Sprintf("%d Runs to be %s", want, phase), func(context.Context) (bool, error) {
+		if got := w.count(phase); got != want {
+			return false, fmt.Errorf("%d Runs are %s", got, phase)
+		}
+		return true, nil
+	})
+}
+
+// check reports Pods that had more Runs than capacity, and attempts that were bound more than once.
+func (w *witness) check(t *testing.T, capacity int) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for pod, n := range w.most {
+		if n > capacity {
+			t.Errorf("Pod %s had %d Runs at a time, its capacity is %d", pod, n, capacity)
+		}
+	}
+	for attempt, n := range w.binds {
+		if n != 1 {
+			t.Errorf("Run %s was bound %d times", attempt, n)
+		}
+	}
+}
+
+// peaks is the largest number of Runs that each Pod had at a time.
+func (w *witness) peaks() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.most)
+}
+
+// succeed ends a Run as its runtimed would.
+func succeed(t *testing.T) func(context.Context, *corev1alpha1.Run) {
+	return func(ctx context.Context, run *corev1alpha1.Run) {
+		err := patchStatus(ctx, run, func(s *corev1alpha1.RunStatus) {
+			now := metav1.NowMicro()
+			s.Phase, s.CompletionTime = corev1alpha1.RunSucceeded, &now
+		})
+		if err != nil && ctx.Err() == nil {
+			t.Errorf("ending Run %s: %v", run.Name, err)
+		}
+	}
+}
