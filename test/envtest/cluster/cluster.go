@@ -37,6 +37,9 @@ const Deadline = 60 * time.Second
 // startDeadline leaves time to build the binaries where nothing is cached.
 const startDeadline = 30 * time.Minute
 
+// startTimeout is how long etcd and the API server may take to be ready on a machine that is busy otherwise.
+const startTimeout = 3 * time.Minute
+
 // Cluster is a running control plane.
 type Cluster struct {
 	env    *envtest.Environment
@@ -61,7 +64,7 @@ func start() (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("providing the control plane's binaries: %w", err)
 	}
-	c := &Cluster{env: &envtest.Environment{BinaryAssetsDirectory: assets}}
+	c := &Cluster{env: &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: startTimeout}}
 	cfg, err := c.env.Start()
 	if err != nil {
 		return nil, fmt.Errorf("starting the control plane: %w", err)
