@@ -99,8 +99,8 @@ func TestAnUnkillableProcess(t *testing.T) {
 	r, server := start(t, "--unkillable-after=300ms")
 	r.script(t, "x", fmt.Sprintf(`sh -c 'echo $$ >%s/cgroup.procs; echo $$ ready; sleep 1000; :' & read x </dev/tty; sleep 1000`, dir))
 	pid := pids(t, r.awaitStdout(t, "x", "ready"))[0]
-	r.script(t, "neighbour", "echo ready; sleep 1000")
-	r.awaitStdout(t, "neighbour", "ready")
+	r.script(t, "other", "echo ready; sleep 1000")
+	r.awaitStdout(t, "other", "ready")
 	set(t, dir, "freezer.state", "FROZEN")
 	r.stop(t, "x", 0)
 	exited := r.awaitExited(t, "x").exited
@@ -113,8 +113,8 @@ func TestAnUnkillableProcess(t *testing.T) {
 	if diff := cmp.Diff(want, outcomeOf(r.awaitExited(t, "y"))); diff != "" {
 		t.Errorf("outcome of an execution after it (-want +got):\n%s", diff)
 	}
-	r.stop(t, "neighbour", 0)
-	if exited := r.awaitExited(t, "neighbour").exited; exited.GetCause() != stoppedCause {
+	r.stop(t, "other", 0)
+	if exited := r.awaitExited(t, "other").exited; exited.GetCause() != stoppedCause {
 		t.Errorf("got %v", exited)
 	}
 	set(t, dir, "freezer.state", "THAWED")

@@ -2,6 +2,7 @@ package runtimeserver_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -379,7 +380,7 @@ func (p *process) awaitEnd(tb testing.TB) int {
 func requireGone(tb testing.TB, pids ...int) {
 	tb.Helper()
 	for _, pid := range pids {
-		if err := unix.Kill(pid, 0); err != syscall.ESRCH {
+		if err := unix.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 			tb.Errorf("process %d is still there: kill says %v", pid, err)
 		}
 	}
@@ -390,7 +391,7 @@ func awaitGone(tb testing.TB, pids ...int) {
 	tb.Helper()
 	for _, pid := range pids {
 		fd, err := unix.PidfdOpen(pid, 0)
-		if err == unix.ESRCH {
+		if errors.Is(err, unix.ESRCH) {
 			continue
 		}
 		if err != nil {

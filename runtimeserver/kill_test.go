@@ -63,7 +63,7 @@ func TestNothingSurvivesAServerThatIsKilled(t *testing.T) {
 
 func TestASupervisorThatIsKilled(t *testing.T) {
 	cases := map[string]string{
-		"by its script":                    "kill -9 $PPID; sleep 1000",
+		"by its script":                     "kill -9 $PPID; sleep 1000",
 		"by its script, which ends at once": "kill -9 $PPID",
 		"by a child, with daemons running": `
 			setsid sh -c 'echo $$ >>left; exec >/dev/null 2>&1; exec sleep 1000' &

@@ -3,15 +3,21 @@ package runtimeserver
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 )
 
-// maxIdle is how many supervisors are kept for executions to come. More than that many wait only while they are needed.
-const maxIdle = 8
+const (
+	// maxIdle is how many supervisors wait at most for executions to come.
+	maxIdle = 32
+	// idleTime is how long more supervisors than the spare ones wait when no execution ends.
+	idleTime = time.Minute
+)
 
 // pool keeps supervisors that wait, so that an execution does not wait for the start of one. It is refilled while
-// executions run, and takes back the supervisors of executions that left nothing behind.
+// executions run, and takes back the supervisors of executions that left nothing behind: starting a Go program costs
+// several times what starting a small command does.
 type pool struct {
 	log       logr.Logger
 	processes *processes
@@ -21,10 +27,13 @@ type pool struct {
 	idle   []*supervisorProcess
 	coming int // supervisors that are being started
 	closed bool
+	trim   *time.Timer
 }
 
 func newPool(log logr.Logger, processes *processes, spare int) *pool {
-	return &pool{log: log, processes: processes, spare: spare}
+	p := &pool{log: log, processes: processes, spare: spare}
+	p.trim = time.AfterFunc(idleTime, p.trimIdle)
+	return p
 }
 
 // take returns a supervisor that waits, or starts one.
@@ -61,6 +70,18 @@ func (p *pool) put(process *supervisorProcess) {
 		return
 	}
 	p.idle = append(p.idle, process)
+	p.trim.Reset(idleTime)
+}
+
+// trimIdle ends the supervisors that a burst of executions left, and that nobody asked for since.
+func (p *pool) trimIdle() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.idle) > p.spare {
+		last := len(p.idle) - 1
+		_ = p.idle[last].conn.Close()
+		p.idle = p.idle[:last]
+	}
 }
 
 // fill starts supervisors until as many as wanted wait. A start that fails is tried again with the next execution.
@@ -93,6 +114,7 @@ func (p *pool) close(ctx context.Context) {
 	p.mu.Lock()
 	idle := p.idle
 	p.closed, p.idle = true, nil
+	p.trim.Stop()
 	p.mu.Unlock()
 	for _, process := range idle {
 		_ = process.conn.Close()

@@ -48,7 +48,7 @@ func (o Options) Validate() error {
 		errs = append(errs, errors.New("the path of runtimed's socket is missing"))
 	}
 	if o.SpareSupervisors < 0 || o.SpareSupervisors > maxIdle {
-		errs = append(errs, errors.New("the number of spare supervisors is not between 0 and 8"))
+		errs = append(errs, errors.New("the number of spare supervisors is not between 0 and 32"))
 	}
 	if o.UnkillableAfter <= 0 {
 		errs = append(errs, errors.New("the time after which a process counts as unkillable is not positive"))

@@ -209,8 +209,9 @@ func (s *sessions) sayGoodbye(stream eventStream, broken <-chan error) error {
 		return fmt.Errorf("closing the stream: %w", err)
 	}
 	select {
-	case <-broken:
+	case err := <-broken:
+		return err
 	case <-time.After(goodbye):
+		return nil
 	}
-	return nil
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // maxSupervisors is how many supervisors may wait when nothing runs.
-const maxSupervisors = 8
+const maxSupervisors = 32
 
 // Everything that a script leaves behind says its pid on standard output, and must be gone when Exited comes.
 func TestNothingSurvivesTheMainProcess(t *testing.T) {

@@ -40,7 +40,7 @@ func (r *Reader) Freeze(pids ...int) []int {
 // Kill stops and then kills every descendant of pid. It does not wait for their end: the caller reaps, and calls it
 // again while something is left.
 //
-// Whole process groups are signalled besides single processes, because that is atomic against fork: a chain of
+// Whole process groups get the signal besides single processes, because that is atomic against fork: a chain of
 // processes that fork and exit faster than they can be looked up dies with its group. The caller warrants that no
 // descendant shares a process group with a process outside of the tree; starting each tree with setsid does.
 func (r *Reader) Kill(pid int) {
