@@ -132,12 +132,14 @@ type GitSource struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:Pattern=`^(https|ssh)://[^\s]+$`
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('https://') || self.startsWith('ssh://')",message="url must start with https:// or ssh://"
 	URL string `json:"url"`
 
 	// revision is a branch, tag or full commit id. Unset: the repository's default branch.
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_][^\s~^:?*\[\\]*$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9_]')",message="revision must be a branch, tag or commit id, which start with a letter, digit or _"
 	Revision string `json:"revision,omitempty"`
 }
 
@@ -202,6 +204,7 @@ type EnvVar struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:Pattern=`^[A-Za-z_][A-Za-z0-9_.-]*$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z_][A-Za-z0-9_.-]*$')",message="name must be a letter or _, then letters, digits, '_', '.' or '-'"
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('KRUNTIME_')",message="names that start with KRUNTIME_ are reserved"
 	Name string `json:"name"`
 

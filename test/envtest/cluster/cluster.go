@@ -32,13 +32,16 @@ import (
 )
 
 // Deadline is how long the functions of this package, and Eventually, wait before they give a test up.
-const Deadline = 60 * time.Second
+const Deadline = 2 * time.Minute
 
 // startDeadline leaves time to build the binaries where nothing is cached.
 const startDeadline = 30 * time.Minute
 
 // startTimeout is how long etcd and the API server may take to be ready on a machine that is busy otherwise.
 const startTimeout = 3 * time.Minute
+
+// patience is how long a process of the control plane may take to start, or to stop, on a busy machine.
+const patience = 3 * time.Minute
 
 // Cluster is a running control plane.
 type Cluster struct {

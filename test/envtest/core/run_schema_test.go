@@ -1,0 +1,204 @@
+package core
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+)
+
+// manifest makes an object from the JSON of its spec, as a person might write it: with fields that no Go type has.
+func manifest(t *testing.T, kind, namespace, name, spec string) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	var body any
+	if err := json.Unmarshal([]byte(spec), &body); err != nil {
+		t.Fatalf("decoding %s: %v", spec, err)
+	}
+	u.Object["spec"] = body
+	u.SetAPIVersion(corev1alpha1.GroupVersion.String())
+	u.SetKind(kind)
+	u.SetNamespace(namespace)
+	u.SetName(name)
+	return u
+}
+
+// specCase is a spec and the message with which it is refused; an empty message means that it is accepted.
+type specCase struct{ spec, message string }
+
+func checkSpecs(t *testing.T, kind string, cases map[string]specCase) {
+	ns := shared.Namespace(t)
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			err := shared.Admin().Create(t.Context(), manifest(t, kind, ns, "x", tc.spec), client.DryRunAll)
+			expectError(t, "create", err, tc.message)
+		})
+	}
+}
+
+const commandRun = `"runtime":"sh","mode":{"task":{"args":["true"]}}`
+
+func TestRunSpec(t *testing.T) {
+	ref := func(path string) string {
+		return `{"name":"a","driver":"Filesystem","type":"File","location":{"filesystem":{"path":"` + path + `"}}}`
+	}
+	good := ref("runs/0b6c1f0e-5a43-4a0e-8f0e-3a1d1b1c1d1e/artifacts/a")
+	input := func(artifact, path string) string {
+		return `{` + commandRun + `,"artifactInputs":[{"artifact":` + artifact + `,"path":"` + path + `"}]}`
+	}
+	affinity := func(term string) string {
+		return `{` + commandRun + `,"affinity":{"runAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[` + term + `]}}}`
+	}
+	checkSpecs(t, "Run", map[string]specCase{
+		"an inline script":           {`{"runtime":"sh","source":{"inline":"true"}}`, ""},
+		"an inline script with args": {`{"runtime":"sh","source":{"inline":"echo $1"},"mode":{"task":{"args":["a"]}}}`, ""},
+		"a command":                  {`{` + commandRun + `}`, ""},
+		"a git source":               {`{"runtime":"sh","source":{"git":{"url":"https://example.com/r.git","revision":"main"}},"mode":{"task":{"entrypoint":"ci/build.sh"}}}`, ""},
+		"a git source over ssh":      {`{"runtime":"sh","source":{"git":{"url":"ssh://git@example.com/r.git"}},"mode":{"task":{"entrypoint":"a"}}}`, ""},
+		"a script of 256 KiB":        {`{"runtime":"sh","source":{"inline":"` + strings.Repeat("x", 262144) + `"}}`, ""},
+		"all durations and a policy": {`{` + commandRun + `,"timeout":"1h30m","retryPolicy":{"maxAttempts":3,"backoff":"0s","maxBackoff":"5m","retryOn":["ScriptFailed"]}}`, ""},
+		"a workspace by name":        {`{` + commandRun + `,"workspace":{"name":"w"}}`, ""},
+		"an artifact input":          {input(good, "in/a..b"), ""},
+		"affinity":                   {affinity(`{"labelSelector":{"matchLabels":{"a":"b"}},"topologyKey":"kruntimes.io/runtime-pod"}`), ""},
+
+		"no runtime":                    {`{"source":{"inline":"true"}}`, `spec.runtime: Required value`},
+		"an empty runtime":              {`{"runtime":"","source":{"inline":"true"}}`, `spec.runtime`},
+		"nothing to run":                {`{"runtime":"sh"}`, `spec.source: Invalid value: nothing to run: set source.inline, source.git or mode.task.args`},
+		"an empty command":              {`{"runtime":"sh","mode":{"task":{"args":[]}}}`, `nothing to run`},
+		"an empty script":               {`{"runtime":"sh","source":{"inline":""}}`, `spec.source.inline`},
+		"a script over 256 KiB":         {`{"runtime":"sh","source":{"inline":"` + strings.Repeat("x", 262145) + `"}}`, `spec.source.inline: Too long: may not be more than 262144`},
+		"two sources":                   {`{"runtime":"sh","source":{"inline":"a","git":{"url":"https://example.com/r"}},"mode":{"task":{"entrypoint":"a"}}}`, `spec.source: Invalid value: set exactly one of inline and git`},
+		"an empty source":               {`{"runtime":"sh","source":{}}`, `spec.source: Invalid value: set exactly one of inline and git`},
+		"git over http":                 {`{"runtime":"sh","source":{"git":{"url":"http://example.com/r"}},"mode":{"task":{"entrypoint":"a"}}}`, `url must start with https:// or ssh://`},
+		"git from a file":               {`{"runtime":"sh","source":{"git":{"url":"file:///etc"}},"mode":{"task":{"entrypoint":"a"}}}`, `url must start with https:// or ssh://`},
+		"git with an option as url":     {`{"runtime":"sh","source":{"git":{"url":"--upload-pack=x"}},"mode":{"task":{"entrypoint":"a"}}}`, `url must start with https:// or ssh://`},
+		"git with an option as version": {`{"runtime":"sh","source":{"git":{"url":"https://e.com/r","revision":"--x"}},"mode":{"task":{"entrypoint":"a"}}}`, `revision must be a branch, tag or commit id`},
+		"git without entrypoint":        {`{"runtime":"sh","source":{"git":{"url":"https://example.com/r"}}}`, `a git source needs mode.task.entrypoint, the file of the repository to run`},
+		"inline with entrypoint":        {`{"runtime":"sh","source":{"inline":"a"},"mode":{"task":{"entrypoint":"a"}}}`, `mode.task.entrypoint needs source.git; an inline script is itself what is run`},
+		"an absolute entrypoint":        {`{"runtime":"sh","source":{"git":{"url":"https://e.com/r"}},"mode":{"task":{"entrypoint":"/bin/sh"}}}`, `spec.mode.task.entrypoint: Invalid value: "/bin/sh": entrypoint must be a relative path without '..'`},
+		"an entrypoint that climbs":     {`{"runtime":"sh","source":{"git":{"url":"https://e.com/r"}},"mode":{"task":{"entrypoint":"a/../../b"}}}`, `spec.mode.task.entrypoint: Invalid value: "a/../../b": entrypoint must be a relative path without '..'`},
+		"function mode":                 {`{"runtime":"sh","source":{"inline":"a"},"mode":{"function":{}}}`, `spec.mode: Invalid value: function mode is not available in this version`},
+		"function mode with fields":     {`{"runtime":"sh","source":{"inline":"a"},"mode":{"function":{"handler":"main"}}}`, `spec.mode: Invalid value: function mode is not available in this version`},
+		"another kind of workspace":     {`{` + commandRun + `,"workspace":{"name":"w","kind":"PersistentVolumeClaim"}}`, `spec.workspace.kind: Unsupported value`},
+		"another workspace group":       {`{` + commandRun + `,"workspace":{"name":"w","apiGroup":"v1"}}`, `spec.workspace.apiGroup: Unsupported value`},
+		"a workspace without name":      {`{` + commandRun + `,"workspace":{}}`, `spec.workspace.name: Required value`},
+
+		"env":                        {`{` + commandRun + `,"env":[{"name":"A_b.c-1","value":"$(X) ${{ y }}"},{"name":"B"}]}`, ""},
+		"env twice":                  {`{` + commandRun + `,"env":[{"name":"A"},{"name":"A"}]}`, `spec.env[1]: Duplicate value`},
+		"env with a digit first":     {`{` + commandRun + `,"env":[{"name":"1A"}]}`, `name must be a letter or _, then letters, digits, '_', '.' or '-'`},
+		"env with an equals sign":    {`{` + commandRun + `,"env":[{"name":"A=B"}]}`, `name must be a letter or _, then letters, digits, '_', '.' or '-'`},
+		"env with a reserved name":   {`{` + commandRun + `,"env":[{"name":"KRUNTIME_OUTPUTS","value":"x"}]}`, `spec.env[0].name: Invalid value: "KRUNTIME_OUTPUTS": names that start with KRUNTIME_ are reserved`},
+		"env from a Secret":          {`{` + commandRun + `,"env":[{"name":"A","valueFrom":{"secretKeyRef":{"name":"s","key":"k"}}}]}`, `spec.env[0]: Invalid value: valueFrom is not supported: mount the Secret in the Runtime's template instead`},
+		"env from nothing in detail": {`{` + commandRun + `,"env":[{"name":"A","valueFrom":{}}]}`, `valueFrom is not supported`},
+
+		"requests":                      {`{` + commandRun + `,"resources":{"requests":{"runs":2,"example.com/gpu":"1"}}}`, ""},
+		"a negative request":            {`{` + commandRun + `,"resources":{"requests":{"runs":"-1"}}}`, `spec.resources.requests: Invalid value: requests must not be negative`},
+		"a negative request, as number": {`{` + commandRun + `,"resources":{"requests":{"runs":-1}}}`, `spec.resources.requests: Invalid value: requests must not be negative`},
+		"a request that is no number":   {`{` + commandRun + `,"resources":{"requests":{"runs":"lots"}}}`, `spec.resources.requests.runs`},
+
+		"a timeout without unit":    {`{` + commandRun + `,"timeout":"90"}`, `timeout must be a positive duration such as 90s or 1h30m`},
+		"a timeout in days":         {`{` + commandRun + `,"timeout":"1d"}`, `timeout must be a positive duration such as 90s or 1h30m`},
+		"a negative timeout":        {`{` + commandRun + `,"timeout":"-1s"}`, `spec.timeout`},
+		"a timeout of nothing":      {`{` + commandRun + `,"timeout":"0s"}`, `spec.timeout: Invalid value: "0s": timeout must be a positive duration such as 90s or 1h30m`},
+		"an endless timeout":        {`{` + commandRun + `,"timeout":"99999999999999999999h"}`, `spec.timeout`},
+		"a timeout that is no text": {`{` + commandRun + `,"timeout":90}`, `spec.timeout`},
+		"no attempt":                {`{` + commandRun + `,"retryPolicy":{"maxAttempts":0}}`, `spec.retryPolicy.maxAttempts`},
+		"a reason that is none":     {`{` + commandRun + `,"retryPolicy":{"maxAttempts":2,"retryOn":["Flaky"]}}`, `spec.retryPolicy.retryOn[0]: Unsupported value`},
+		"a negative backoff":        {`{` + commandRun + `,"retryPolicy":{"maxAttempts":2,"backoff":"-1s"}}`, `spec.retryPolicy.backoff`},
+		"a negative time to live":   {`{` + commandRun + `,"ttlSecondsAfterFinished":-1}`, `spec.ttlSecondsAfterFinished`},
+
+		"an input that climbs":                   {input(good, "a/../b"), `spec.artifactInputs[0].path: Invalid value: "a/../b": path must be relative, without '..', '.' or empty parts`},
+		"an absolute input":                      {input(good, "/etc/passwd"), `spec.artifactInputs[0].path: Invalid value: "/etc/passwd": path must be relative`},
+		"an input with an empty part":            {input(good, "a//b"), `spec.artifactInputs[0].path: Invalid value: "a//b": path must be relative`},
+		"an input in the reserved directory":     {input(good, ".kruntimes/x"), `spec.artifactInputs[0].path: Invalid value: ".kruntimes/x": path must not lie below .kruntimes, which is reserved`},
+		"an artifact outside of the store":       {input(ref("../secret"), "a"), `artifactInputs[0].artifact.location.filesystem.path`},
+		"an artifact with the wrong coordinates": {input(strings.Replace(good, "Filesystem", "S3", 1), "a"), `artifactInputs[0].artifact.location: Invalid value: location must hold the coordinates of the driver, and no others`},
+		"an input twice":                         {`{` + commandRun + `,"artifactInputs":[{"artifact":` + good + `,"path":"a"},{"artifact":` + good + `,"path":"a"}]}`, `spec.artifactInputs[1]: Duplicate value`},
+
+		"affinity to everything":   {affinity(`{"labelSelector":{},"topologyKey":"kruntimes.io/runtime-pod"}`), `labelSelector must not be empty: set matchLabels or matchExpressions`},
+		"affinity to another key":  {affinity(`{"labelSelector":{"matchLabels":{"a":"b"}},"topologyKey":"kubernetes.io/hostname"}`), `topologyKey: Unsupported value`},
+		"a preference without end": {`{` + commandRun + `,"affinity":{"runAntiAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":101,"runAffinityTerm":{"labelSelector":{"matchLabels":{"a":"b"}},"topologyKey":"kruntimes.io/runtime-pod"}}]}}}`, `weight`},
+	})
+}
+
+func TestOnlyCancelAndTimeToLiveOfARunAreMutable(t *testing.T) {
+	ns := shared.Namespace(t)
+	const full = `{"runtime":"sh","source":{"inline":"true"},"mode":{"task":{"args":["a"]}},"workspace":{"name":"w"},
+		"affinity":{"runAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"labelSelector":{"matchLabels":{"a":"b"}},"topologyKey":"kruntimes.io/runtime-pod"}]}},
+		"env":[{"name":"A","value":"1"}],"resources":{"requests":{"runs":"1"}},"timeout":"1m","retryPolicy":{"maxAttempts":2}}`
+	run := manifest(t, "Run", ns, "full", full)
+	shared.Create(t, run)
+	bare := manifest(t, "Run", ns, "bare", `{"runtime":"sh","source":{"inline":"true"}}`)
+	shared.Create(t, bare)
+	refused := map[string][]string{
+		"runtime":        {`{"runtime":"other"}`},
+		"source":         {`{"source":{"inline":"false"}}`, `{"source":null}`},
+		"mode":           {`{"mode":{"task":{"args":["b"]}}}`, `{"mode":null}`},
+		"workspace":      {`{"workspace":{"name":"v"}}`, `{"workspace":null}`},
+		"affinity":       {`{"affinity":null}`},
+		"artifactInputs": {`{"artifactInputs":[{"path":"a","artifact":{"name":"a","driver":"Filesystem","type":"File","location":{"filesystem":{"path":"runs/0b6c1f0e-5a43-4a0e-8f0e-3a1d1b1c1d1e/artifacts/a"}}}}]}`},
+		"env":            {`{"env":[{"name":"A","value":"2"}]}`, `{"env":null}`},
+		"resources":      {`{"resources":{"requests":{"runs":"2"}}}`, `{"resources":null}`},
+		"timeout":        {`{"timeout":"2m"}`, `{"timeout":null}`},
+		"retryPolicy":    {`{"retryPolicy":{"maxAttempts":3}}`, `{"retryPolicy":null}`},
+	}
+	for field, patches := range refused {
+		for _, patch := range patches {
+			err := shared.Admin().Patch(t.Context(), run.DeepCopy(), mergePatch(`{"spec":`+patch+`}`))
+			expectError(t, field+" changed by "+patch, err, field+" is immutable: create a new Run")
+			if field != "artifactInputs" && strings.Contains(patch, "null") {
+				continue
+			}
+			if field == "source" || field == "runtime" || field == "mode" {
+				continue
+			}
+			err = shared.Admin().Patch(t.Context(), bare.DeepCopy(), mergePatch(`{"spec":`+patch+`}`))
+			expectError(t, field+" added by "+patch, err, field+" is immutable: create a new Run")
+		}
+	}
+	steps := []struct{ patch, message string }{
+		{`{"ttlSecondsAfterFinished":60}`, ""},
+		{`{"ttlSecondsAfterFinished":null}`, ""},
+		{`{"ttlSecondsAfterFinished":0,"cancelRequested":false}`, ""},
+		{`{"cancelRequested":true}`, ""},
+		{`{"cancelRequested":false}`, "cancelRequested cannot be taken back: create a new Run"},
+		{`{"cancelRequested":null}`, "cancelRequested cannot be taken back: create a new Run"},
+		{`{"ttlSecondsAfterFinished":1}`, ""},
+	}
+	for _, step := range steps {
+		err := shared.Admin().Patch(t.Context(), run.DeepCopy(), mergePatch(`{"spec":`+step.patch+`}`))
+		expectError(t, step.patch, err, step.message)
+	}
+}
+
+// TestARunShowsAPhaseWithoutAWrite also looks at the other defaults.
+func TestARunShowsAPhaseWithoutAWrite(t *testing.T) {
+	ns := shared.Namespace(t)
+	created := manifest(t, "Run", ns, "r", `{"runtime":"sh","source":{"inline":"true"},"workspace":{"name":"w"}}`)
+	created.Object["status"] = map[string]any{"phase": "Succeeded", "attempt": int64(7)}
+	shared.Create(t, created)
+	if phase, _, _ := unstructured.NestedString(created.Object, "status", "phase"); phase != "Pending" {
+		t.Errorf("the answer to create shows phase %q, want Pending", phase)
+	}
+	run := &corev1alpha1.Run{}
+	if err := shared.Admin().Get(t.Context(), client.ObjectKeyFromObject(created), run); err != nil {
+		t.Fatal(err)
+	}
+	if run.ResourceVersion != created.GetResourceVersion() || run.Status.Phase != corev1alpha1.RunPending || run.Status.Attempt != 0 {
+		t.Errorf("got %+v in version %s, want a pending Run in version %s", run.Status, run.ResourceVersion, created.GetResourceVersion())
+	}
+	if w := run.Spec.Workspace; run.Spec.Mode.Task == nil || w.Kind != "PersistentWorkspace" || w.APIGroup != "workspaces.kruntimes.io/v1alpha1" {
+		t.Errorf("got mode %+v and workspace %+v", run.Spec.Mode, w)
+	}
+	byPhase := &corev1alpha1.RunList{}
+	if err := shared.Admin().List(t.Context(), byPhase, client.InNamespace(ns), client.MatchingFields{"status.phase": "Pending"}); err != nil {
+		t.Fatal(err)
+	}
+	if len(byPhase.Items) != 1 {
+		t.Errorf("%d Runs selected by status.phase=Pending, want 1", len(byPhase.Items))
+	}
+}
