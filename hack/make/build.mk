@@ -13,6 +13,15 @@ build: $(BINARIES:%=build-%) ## Build all binaries into bin/.
 $(BINARIES:%=build-%): build-%:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/$* ./cmd/$*
 
+IMAGE_TAG ?= dev
+DOCKER ?= docker
+
+.PHONY: images
+images: ## Build the images kruntimes/controlplane and kruntimes/node, tag IMAGE_TAG=dev.
+	for target in controlplane node; do \
+		$(DOCKER) build --build-arg VERSION=$(VERSION) --target $$target --tag kruntimes/$$target:$(IMAGE_TAG) .; \
+	done
+
 .PHONY: fmt
 fmt: $(call tool,golangci-lint) ## Format the Go code in place.
 	$(BIN)/tools/golangci-lint fmt
