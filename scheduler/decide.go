@@ -81,6 +81,9 @@ func (e *engine) reject(info *framework.RunInfo, order queue.Order, d *framework
 	} else {
 		e.queue.Park(info, order, d.WakeOn)
 	}
+	if d.Reason != corev1alpha1.ReasonInsufficientCapacity {
+		e.endHoldOf(info)
+	}
 	e.unexplained[info.RuntimeKey()] = struct{}{}
 }
 

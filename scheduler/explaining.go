@@ -53,8 +53,6 @@ func (e *engine) conclude(key types.NamespacedName, now time.Time) {
 		d := result.Diagnosis
 		if d.Reason == corev1alpha1.ReasonInsufficientCapacity {
 			short = append(short, info)
-		} else {
-			e.endHoldOf(info)
 		}
 		e.book.Conclude(groupOf(info), explain.Verdict{Reason: d.Reason, Message: d.Message()}, now)
 	}

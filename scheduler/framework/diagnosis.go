@@ -57,8 +57,13 @@ func (d *Diagnosis) Message() string {
 		return bounded(d.whole.Message())
 	}
 	counts := map[string]int{}
+	var last *Status
+	text := ""
 	for _, v := range d.verdicts {
-		counts[v.Message()]++
+		if v != last { // plugins share verdicts, so most need not be printed again
+			last, text = v, v.Message()
+		}
+		counts[text]++
 	}
 	type group struct {
 		text  string

@@ -118,6 +118,9 @@ func (f *Framework) Schedule(snapshot *Snapshot, run *RunInfo) Result {
 		if status.Code == Error {
 			return Result{Diagnosis: f.rejectAll(plugin, status), Cycle: c}
 		}
+		if d.verdicts == nil {
+			d.verdicts = make([]*Status, 0, len(snapshot.Pods))
+		}
 		d.verdicts = append(d.verdicts, status)
 		d.WakeOn |= f.wakeOn(plugin, status)
 	}

@@ -64,16 +64,25 @@ func (*Capacity) Filter(c *framework.Cycle, pod *framework.PodInfo) *framework.S
 		}
 		used, offered := pod.Used.Of(want.Name), pod.Capacity.Of(want.Name)
 		if want.Milli > offered-used {
-			return &framework.Status{
-				Code: framework.Unschedulable, Reason: corev1alpha1.ReasonInsufficientCapacity, Text: TextFull,
-				Detail: shortage{resource: want.Name, used: used, offered: offered},
-			}
+			return full(c, shortage{resource: want.Name, used: used, offered: offered})
 		}
 		if h := pod.Held; h != nil && h.Run != c.Run.UID && want.Milli > offered-used-h.Requests.Of(want.Name) {
 			return held
 		}
 	}
 	return nil
+}
+
+// full makes the verdict on a Pod. Most full Pods are equally full, so the last verdict is kept to be used again.
+func full(c *framework.Cycle, s shortage) *framework.Status {
+	if last, ok := c.Kept(Name).(*framework.Status); ok && last.Detail == s {
+		return last
+	}
+	status := &framework.Status{
+		Code: framework.Unschedulable, Reason: corev1alpha1.ReasonInsufficientCapacity, Text: TextFull, Detail: s,
+	}
+	c.Keep(Name, status)
+	return status
 }
 
 // shortage prints how much of a Pod's resource is in use.
