@@ -1,0 +1,113 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+)
+
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func runIn(phase corev1alpha1.RunPhase, change func(*corev1alpha1.Run)) *corev1alpha1.Run {
+	r := &corev1alpha1.Run{ObjectMeta: metav1.ObjectMeta{Name: "r", CreationTimestamp: metav1.NewTime(epoch.Add(-time.Hour))}}
+	r.Status.Phase = phase
+	if phase.IsActive() {
+		r.Status.AssignedPod, r.Status.AssignedPodUID = "p", "p-uid"
+	}
+	if change != nil {
+		change(r)
+	}
+	return r
+}
+
+func TestJudge(t *testing.T) {
+	cancel := func(r *corev1alpha1.Run) { r.Spec.CancelRequested = true }
+	keep := func(seconds int32) func(*corev1alpha1.Run) {
+		return func(r *corev1alpha1.Run) {
+			r.Spec.TTLSecondsAfterFinished = ptr.To(seconds)
+			r.Status.CompletionTime = ptr.To(metav1.NewMicroTime(epoch.Add(-10 * time.Second)))
+		}
+	}
+	healthy := &corev1.Pod{}
+	leaving := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: ptr.To(metav1.NewTime(epoch.Add(20 * time.Second)))}}
+	lost := verdict{action: actionEnd, phase: corev1alpha1.RunFailed, reason: corev1alpha1.RunReasonRuntimePodLost,
+		message: "Pod p is gone, and nobody reported how the execution ended"}
+	cases := map[string]struct {
+		run  *corev1alpha1.Run
+		pod  *corev1.Pod
+		want verdict
+	}{
+		"a waiting Run":                              {runIn("Pending", nil), nil, verdict{}},
+		"a waiting Run, cancelled":                   {runIn("Pending", cancel), nil, cancelled("cancelled before it was assigned to a Pod")},
+		"a Run on its Pod":                           {runIn("Running", nil), healthy, verdict{}},
+		"a Run on its Pod, cancelled":                {runIn("Running", cancel), healthy, verdict{}},
+		"a Run on a Pod that leaves":                 {runIn("Running", nil), leaving, verdict{recheck: 50 * time.Second}},
+		"a scheduled Run without its Pod":            {runIn("Scheduled", nil), nil, lost},
+		"a running Run without its Pod":              {runIn("Running", nil), nil, lost},
+		"a running Run without its Pod, cancelled":   {runIn("Running", cancel), nil, cancelled("cancelled; its Pod p is gone")},
+		"a finished Run":                             {runIn("Succeeded", nil), nil, verdict{}},
+		"a finished Run, cancelled too late":         {runIn("Succeeded", cancel), nil, verdict{}},
+		"a finished Run that is kept a while":        {runIn("Failed", keep(15)), nil, verdict{recheck: 5 * time.Second}},
+		"a finished Run whose time is over":          {runIn("Timeout", keep(10)), nil, verdict{action: actionDelete}},
+		"a finished Run that is kept for no time":    {runIn("Cancelled", keep(0)), nil, verdict{action: actionDelete}},
+		"a finished Run that hides when it finished": {runIn("Failed", func(r *corev1alpha1.Run) { r.Spec.TTLSecondsAfterFinished = ptr.To[int32](3600) }), nil, verdict{action: actionDelete}},
+		"a waiting Run with a time to live":          {runIn("Pending", keep(0)), nil, verdict{}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, judge(tc.run, tc.pod, epoch), cmp.AllowUnexported(verdict{})); diff != "" {
+				t.Errorf("verdict (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestIsHere(t *testing.T) {
+	pod := func(change func(*corev1.Pod)) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "p-uid"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+		if change != nil {
+			change(p)
+		}
+		return p
+	}
+	deleted := func(at time.Time) *corev1.Pod {
+		return pod(func(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(at)) })
+	}
+	cases := map[string]struct {
+		pod  *corev1.Pod
+		want bool
+	}{
+		"the Pod":                            {pod(nil), true},
+		"a successor":                        {pod(func(p *corev1.Pod) { p.UID = "other" }), false},
+		"a failed Pod":                       {pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), false},
+		"a Pod in its grace period":          {deleted(epoch.Add(time.Second)), true},
+		"a Pod a little past it":             {deleted(epoch.Add(-29 * time.Second)), true},
+		"a Pod that should be gone for long": {deleted(epoch.Add(-30 * time.Second)), false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := isHere(runIn("Running", nil), tc.pod, epoch); got != tc.want {
+				t.Errorf("got %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestVerdictsFollowTheTable makes sure that no verdict asks for a transition that the state machine refuses.
+func TestVerdictsFollowTheTable(t *testing.T) {
+	for _, phase := range corev1alpha1.RunPhases() {
+		for _, cancelled := range []bool{false, true} {
+			run := runIn(phase, func(r *corev1alpha1.Run) { r.Spec.CancelRequested = cancelled })
+			v := judge(run, nil, epoch)
+			if v.action == actionEnd && !corev1alpha1.CanTransition(phase, v.phase, corev1alpha1.WriterLifecycle) {
+				t.Errorf("verdict on %s (cancelled: %t) is %s, which the table refuses", phase, cancelled, v.phase)
+			}
+		}
+	}
+}
