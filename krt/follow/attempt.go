@@ -18,6 +18,10 @@ const (
 	lastReopen  = 2 * time.Second
 )
 
+// reopenMargin is how far before the last record a log is reopened. The log's own times are of the same clock as those
+// of the records, so this is for a clock that has been set back in between. The cursor drops what comes twice.
+const reopenMargin = 5 * time.Second
+
 // endGrace is how long after the end of an attempt its end record is waited for, counted from the last record.
 const endGrace = 5 * time.Second
 
@@ -195,7 +199,7 @@ func (r *reader) since() time.Time {
 	case r.cursor.last.IsZero():
 		return r.attempt.assigned.Add(-clockSkew)
 	default:
-		return r.cursor.last
+		return r.cursor.last.Add(-reopenMargin)
 	}
 }
 
