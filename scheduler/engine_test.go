@@ -31,14 +31,14 @@ type world struct {
 	runs    map[string]*corev1alpha1.Run
 }
 
-func newWorld(t testing.TB) *world {
-	t.Helper()
+func newWorld(tb testing.TB) *world {
+	tb.Helper()
 	rules, err := plugins.Build(plugins.DefaultProfile())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	c := clocktesting.NewFakeClock(epoch)
-	return &world{t: t, engine: newEngine(rules, c), clock: c, runs: map[string]*corev1alpha1.Run{}}
+	return &world{t: tb, engine: newEngine(rules, c), clock: c, runs: map[string]*corev1alpha1.Run{}}
 }
 
 var shKey = types.NamespacedName{Namespace: "n", Name: "sh"}

@@ -8,6 +8,9 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"k8s.io/client-go/rest"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
 // health answers probes.
@@ -18,7 +21,7 @@ type health struct {
 }
 
 func newHealth(address string) (*health, error) {
-	if address == "" || address == "0" {
+	if address == "" || address == off {
 		return &health{}, nil
 	}
 	listener, err := net.Listen("tcp", address)
@@ -49,4 +52,17 @@ func (h *health) serve(ctx context.Context) error {
 		return fmt.Errorf("answering health probes: %w", err)
 	}
 	return nil
+}
+
+// newMetrics makes the server of what controller-runtime and client-go count; nil when it is off.
+func newMetrics(options Options) (metricsserver.Server, error) {
+	client, err := rest.HTTPClientFor(options.Config)
+	if err != nil {
+		return nil, fmt.Errorf("making the client for metrics: %w", err)
+	}
+	server, err := metricsserver.NewServer(metricsserver.Options{BindAddress: options.MetricsAddress}, options.Config, client)
+	if err != nil {
+		return nil, fmt.Errorf("making the metrics server: %w", err)
+	}
+	return server, nil
 }

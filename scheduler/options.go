@@ -3,9 +3,13 @@ package scheduler
 import (
 	"errors"
 
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 )
+
+// off is the address of what is not served.
+const off = "0"
 
 // Options are what Run needs.
 type Options struct {
@@ -15,7 +19,7 @@ type Options struct {
 	LeaderElection bool
 	// LeaderElectionNamespace is where the Lease lives. Required with LeaderElection.
 	LeaderElectionNamespace string
-	// MetricsAddress is reserved: no metrics are served in this version.
+	// MetricsAddress serves /metrics, of the process and its client. Empty or "0": off.
 	MetricsAddress string
 	// HealthAddress serves /healthz and /readyz. Empty or "0": off.
 	HealthAddress string
@@ -23,7 +27,15 @@ type Options struct {
 	Clock clock.WithTicker
 }
 
-func (o Options) validate() error {
+// AddFlags makes the options settable on a command line, with their defaults.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	flags.BoolVar(&o.LeaderElection, "leader-elect", false, "Let one of several replicas work at a time")
+	flags.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", "", "`Namespace` of the Lease")
+	flags.StringVar(&o.MetricsAddress, "metrics-address", ":8080", "`Address` to serve metrics on; 0 for nowhere")
+	flags.StringVar(&o.HealthAddress, "health-address", ":8081", "`Address` to serve probes on; 0 for nowhere")
+}
+
+func (o *Options) validate() error {
 	var errs []error
 	if o.Config == nil {
 		errs = append(errs, errors.New("config is required"))
@@ -35,12 +47,14 @@ func (o Options) validate() error {
 }
 
 // complete fills the defaults in.
-func (o Options) complete() Options {
+func (o *Options) complete() {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
+	}
+	if o.MetricsAddress == "" {
+		o.MetricsAddress = off
 	}
 	o.Config = rest.CopyConfig(o.Config)
 	o.Config.QPS = -1
 	o.Config.RateLimiter = nil
-	return o
 }

@@ -49,7 +49,8 @@ func Run(ctx context.Context, options Options) error {
 	if err := options.validate(); err != nil {
 		return fmt.Errorf("checking the options: %w", err)
 	}
-	s, err := build(options.complete())
+	options.complete()
+	s, err := build(options)
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,14 @@ func Run(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
+	metrics, err := newMetrics(s.options)
+	if err != nil {
+		return err
+	}
 	start("serving health", health.serve)
+	if metrics != nil {
+		start("serving metrics", metrics.Start)
+	}
 	start("running the informers", s.informers.Start)
 	if err := feed(ctx, s.informers, s.engine); err != nil {
 		cancel(err)

@@ -80,7 +80,7 @@ func TestClassTellsApartWhatAVerdictMayDependOn(t *testing.T) {
 		}
 		return NewRunInfo(r).Class
 	}
-	labelled := func(value string) func(*corev1alpha1.Run) {
+	withLabel := func(value string) func(*corev1alpha1.Run) {
 		return func(r *corev1alpha1.Run) { r.Labels = map[string]string{"x": value} }
 	}
 	near := func(r *corev1alpha1.Run) {
@@ -91,12 +91,12 @@ func TestClassTellsApartWhatAVerdictMayDependOn(t *testing.T) {
 		same bool
 	}{
 		"names do not":             {base(nil), base(func(r *corev1alpha1.Run) { r.Name = "s" }), true},
-		"labels alone do not":      {base(labelled("1")), base(labelled("2")), true},
+		"labels alone do not":      {base(withLabel("1")), base(withLabel("2")), true},
 		"the default spelled out":  {base(nil), base(func(r *corev1alpha1.Run) { r.Spec.Resources = &corev1alpha1.RunResources{Requests: list("runs", "1")} }), true},
 		"requests do":              {base(nil), base(func(r *corev1alpha1.Run) { r.Spec.Resources = &corev1alpha1.RunResources{Requests: list("gpu", "1")} }), false},
 		"a workspace does":         {base(nil), base(func(r *corev1alpha1.Run) { r.Spec.Workspace = &corev1alpha1.WorkspaceReference{Name: "w"} }), false},
 		"affinity does":            {base(nil), base(near), false},
-		"labels do, with affinity": {base(func(r *corev1alpha1.Run) { near(r); labelled("1")(r) }), base(func(r *corev1alpha1.Run) { near(r); labelled("2")(r) }), false},
+		"labels do, with affinity": {base(func(r *corev1alpha1.Run) { near(r); withLabel("1")(r) }), base(func(r *corev1alpha1.Run) { near(r); withLabel("2")(r) }), false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

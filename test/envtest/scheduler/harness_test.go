@@ -128,7 +128,7 @@ func patchStatus(ctx context.Context, run *corev1alpha1.Run, change func(*corev1
 	return shared.Admin().Status().Patch(ctx, after, client.MergeFrom(run))
 }
 
-// eventuallyRun waits until a Run fulfils a condition, and returns it.
+// eventuallyRun waits until a Run meets a condition, and returns it.
 func eventuallyRun(t *testing.T, namespace, name, what string, holds func(*corev1alpha1.Run) bool) *corev1alpha1.Run {
 	t.Helper()
 	r := &corev1alpha1.Run{}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"kruntimes.io/kruntimes/test/envtest/cluster"
@@ -15,6 +16,7 @@ var shared *cluster.Cluster
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
 	shared = cluster.MustStart()
 	defer shared.Stop()
 	m.Run()
