@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/zapr"
+	"go.uber.org/zap"
+
 	"kruntimes.io/kruntimes/runtimed"
 	"kruntimes.io/kruntimes/runtimed/executor"
 )
@@ -40,4 +44,15 @@ func parse(args []string, getenv func(string) string) (runtimed.Options, error) 
 	config, err := runtimed.InClusterConfig(getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT"), tokenDir)
 	opts.Config = config
 	return opts, err
+}
+
+// newLogger logs JSON to standard error; standard output belongs to the log records of executions.
+func newLogger() logr.Logger {
+	config := zap.NewProductionConfig()
+	config.Sampling = nil
+	log, err := config.Build()
+	if err != nil {
+		panic(err) // the configuration above is constant
+	}
+	return zapr.NewLogger(log).WithName("runtimed")
 }

@@ -5,24 +5,23 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/go-logr/logr"
-	"github.com/go-logr/zapr"
-	"go.uber.org/zap"
 	"k8s.io/klog/v2"
 
 	"kruntimes.io/kruntimes/runtimed"
 )
 
+// gcPercent trades a little time for memory, of which every Pod pays for a runtimed: 2 MiB less after 300 Runs.
+const gcPercent = 50
+
 func main() {
-	config := zap.NewProductionConfig()
-	config.Sampling = nil
-	zapLog, err := config.Build() // to standard error
-	if err != nil {
-		panic(err)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
 	}
-	log := zapr.NewLogger(zapLog).WithName("runtimed")
+	log := newLogger()
 	klog.SetLogger(log)
 	ctx, stop := signal.NotifyContext(logr.NewContext(context.Background(), log), syscall.SIGTERM, os.Interrupt)
 	defer stop()

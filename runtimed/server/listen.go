@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -31,7 +32,7 @@ func Listen(path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("removing the old socket: %w", err)
 	}
-	l, err := net.Listen("unix", path)
+	l, err := listenUnix(path)
 	if err != nil {
 		return nil, fmt.Errorf("listening for the runtime server: %w", err)
 	}
@@ -39,6 +40,22 @@ func Listen(path string) (net.Listener, error) {
 		return nil, errors.Join(fmt.Errorf("setting the mode of the socket: %w", err), l.Close())
 	}
 	return &boundedListener{Listener: l}, nil
+}
+
+// maxSocketPath is how long the address of a unix socket may be.
+const maxSocketPath = 107
+
+// listenUnix listens at path, however long that is: a longer one is named by way of its directory.
+func listenUnix(path string) (net.Listener, error) {
+	if len(path) <= maxSocketPath {
+		return net.Listen("unix", path)
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)))
+	return l, errors.Join(err, dir.Close())
 }
 
 // Serve accepts runtime servers on l until ctx ends.

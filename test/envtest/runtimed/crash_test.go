@@ -140,8 +140,9 @@ func TestKilledAtEveryWrite(t *testing.T) {
 			if diff := cmp.Diff(tc.want, outcomeOf(awaitEnd(t, run))); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			if diff := cmp.Diff(map[string]int{"run": 1}, executions(t, file)); diff != "" {
-				t.Errorf("executions, -want +got:\n%s", diff)
+			// A script that is killed right after its start may not have come to its first line.
+			if got := executions(t, file)["run"]; got > 1 || (got == 0 && tc.want.Reason == "") {
+				t.Errorf("it was executed %d times", got)
 			}
 			n.awaitClean(t)
 			n.awaitReady(t)

@@ -33,7 +33,7 @@ func runSuite(m *testing.M) int {
 	defer func() { _ = os.RemoveAll(dir) }()
 	binaries = dir
 	for _, name := range []string{"runtimed", "runtime-server"} {
-		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, name), "kruntimes.io/kruntimes/cmd/"+name)
+		build := exec.Command("go", "build", "-tags=grpcnotrace", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, name), "kruntimes.io/kruntimes/cmd/"+name)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			panic(fmt.Errorf("building %s: %w\n%s", name, err, out))

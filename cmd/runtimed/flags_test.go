@@ -1,0 +1,48 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func environment(name string) string {
+	return map[string]string{
+		"POD_NAME": "p", "POD_NAMESPACE": "ns", "POD_UID": "u",
+		"KUBERNETES_SERVICE_HOST": "::1", "KUBERNETES_SERVICE_PORT": "6443",
+	}[name]
+}
+
+func TestParse(t *testing.T) {
+	opts, err := parse([]string{"--socket=/s", "--scratch=/c", "--state=/t", "--token-dir=/k", "--interpreter=python3",
+		"--interpreter=-u", "--health-address=127.0.0.1:1"}, environment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{opts.Pod.Name, opts.Pod.Namespace, opts.Pod.UID, opts.Socket, opts.Scratch, opts.State, opts.HealthAddress,
+		strings.Join(opts.Interpreter, " "), opts.Config.Host, opts.Config.BearerTokenFile, opts.Config.CAFile}
+	want := []string{"p", "ns", "u", "/s", "/c", "/t", "127.0.0.1:1", "python3 -u", "https://[::1]:6443", "/k/token", "/k/ca.crt"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	cases := map[string]struct {
+		args []string
+		env  func(string) string
+		want string
+	}{
+		"an unknown flag": {[]string{"--no-such-flag"}, environment, "flag provided but not defined"},
+		"an argument":     {[]string{"serve"}, environment, `unexpected argument "serve"`},
+		"no API server":   {nil, func(string) string { return "" }, "KUBERNETES_SERVICE_HOST"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if _, err := parse(tc.args, tc.env); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("want an error with %q, got %v", tc.want, err)
+			}
+		})
+	}
+}
