@@ -6,10 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	runtimev1 "kruntimes.io/kruntimes/apis/runtime/v1"
 )
@@ -51,7 +54,7 @@ func set(t *testing.T, dir, name, value string) {
 
 func TestOutOfMemory(t *testing.T) {
 	dir := newCgroup(t, "memory")
-	set(t, dir, "memory.limit_in_bytes", "100000000")
+	set(t, dir, "memory.limit_in_bytes", fmt.Sprint(memoryLimit))
 	r := newRuntimed(t, filepath.Join(t.TempDir(), "runtimed.sock"))
 	server := startCommand(t, "/bin/sh", "-c", "echo $$ >"+dir+"/cgroup.procs; exec "+binary+" serve --socket="+r.socket)
 	t.Cleanup(func() {
@@ -91,6 +94,43 @@ func TestOutOfMemory(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A supervisor that does not carry out a Stop is killed. It may take that in only later.
+func TestASupervisorThatIsStuck(t *testing.T) {
+	dir := newCgroup(t, "freezer")
+	r, _ := start(t, "--unkillable-after=100ms")
+	r.script(t, "x", "trap '' TERM; echo $PPID $$; while :; do sleep 1000; done")
+	found := pids(t, r.awaitStdout(t, "x", "\n"))
+	set(t, dir, "cgroup.procs", fmt.Sprint(found[0]))
+	set(t, dir, "freezer.state", "FROZEN")
+	r.stop(t, "x", 0)
+	awaitPendingKill(t, found[0])
+	set(t, dir, "freezer.state", "THAWED")
+	if exited := r.awaitExited(t, "x").exited; exited.GetCause() != runtimev1.ExitCause_EXIT_CAUSE_SUPERVISOR_LOST {
+		t.Errorf("got %v", exited)
+	}
+	requireGone(t, found...)
+}
+
+// awaitPendingKill waits until SIGKILL was sent to a process that does not run.
+func awaitPendingKill(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, pending, _ := strings.Cut(string(status), "ShdPnd:")
+		mask, err := strconv.ParseUint(strings.Fields(pending)[0], 16, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mask&(1<<(unix.SIGKILL-1)) != 0 {
+			return
+		}
+	}
+	t.Fatalf("nobody killed process %d", pid)
 }
 
 // A frozen process of cgroup v1 does not hear SIGKILL: the nearest thing to a process that hangs in the kernel.

@@ -11,10 +11,6 @@ import (
 	runtimev1 "kruntimes.io/kruntimes/apis/runtime/v1"
 )
 
-// supervisorMargin is how much longer than it promised a supervisor may take to end an execution, before it is killed
-// itself.
-const supervisorMargin = 5 * time.Second
-
 const (
 	codeOOMKilled = 137 // 128 + SIGKILL
 	codeUnknown   = 255 // the main process was lost
@@ -192,7 +188,8 @@ func (e *execution) requestStop(stop *runtimev1.Stop) {
 	}
 	// A failed send means that the supervisor is gone, which the receiving side notices.
 	_ = process.conn.Send(&runtimev1.Command{Command: &runtimev1.Command_Stop{Stop: stop}})
-	limit := time.Duration(stop.GetGraceMillis())*time.Millisecond + e.server.options.UnkillableAfter + supervisorMargin
+	// A supervisor gives up on its processes after the grace and UnkillableAfter. One that takes twice that is stuck.
+	limit := time.Duration(stop.GetGraceMillis())*time.Millisecond + 2*e.server.options.UnkillableAfter
 	if e.overdue != nil {
 		e.overdue.Stop()
 	}

@@ -24,7 +24,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen before it fails.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // binary is the runtime server, built once.
 var binary string

@@ -131,14 +131,20 @@ func TestSupervisorsThatAreKilledWhileTheyWait(t *testing.T) {
 	}
 }
 
-func TestSignalsToTheSupervisorHaveNoEffect(t *testing.T) {
-	r, _ := start(t)
-	for _, signal := range []string{"TERM", "INT", "HUP", "QUIT", "ABRT", "USR1", "ALRM", "STOP", "TSTP", "CHLD", "PIPE"} {
-		r.script(t, signal, "kill -"+signal+" $PPID; exit 3")
+func TestSignalsToSupervisorAndServerHaveNoEffect(t *testing.T) {
+	r, server := start(t)
+	for _, signal := range []string{
+		"TERM", "INT", "HUP", "QUIT", "ABRT", "USR1", "ALRM", "TSTP", "CHLD", "PIPE", "SEGV", "BUS", "TRAP", "SYS", "PROF",
+	} {
+		r.script(t, signal, fmt.Sprintf("kill -%s $PPID %d; exit 3", signal, server.cmd.Process.Pid))
 		want := outcome{Started: true, Cause: exitedCause, Code: 3}
 		if diff := cmp.Diff(want, outcomeOf(r.awaitExited(t, signal))); diff != "" {
 			t.Errorf("outcome with %s (-want +got):\n%s", signal, diff)
 		}
+	}
+	r.script(t, "STOP", "kill -STOP $PPID; exit 3")
+	if rec := r.awaitExited(t, "STOP"); rec.exited.GetExitCode() != 3 {
+		t.Errorf("got %v", rec.exited)
 	}
 }
 

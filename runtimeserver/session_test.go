@@ -114,7 +114,8 @@ func TestSignalsEndAServerThatNobodyWelcomed(t *testing.T) {
 
 func TestOnlyRuntimedEndsAServerThatWasWelcomed(t *testing.T) {
 	r, server := start(t)
-	r.awaitHello(t, 1)
+	r.script(t, "welcomed", "true")
+	r.awaitExited(t, "welcomed")
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		if err := server.cmd.Process.Signal(signal); err != nil {
 			t.Fatal(err)

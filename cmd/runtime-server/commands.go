@@ -6,7 +6,6 @@ import (
 	"flag"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"kruntimes.io/kruntimes/runtimeserver"
+	"kruntimes.io/kruntimes/version"
 )
 
 const usage = "usage: runtime-server serve --socket=PATH | install DST"
@@ -42,7 +42,7 @@ func run(args []string) error {
 }
 
 func serve(args []string) error {
-	o := runtimeserver.Options{Version: version(), Environ: os.Environ(), Root: "/", Now: time.Now}
+	o := runtimeserver.Options{Version: version.String(), Environ: os.Environ(), Root: "/", Now: time.Now}
 	flags := flag.NewFlagSet("serve", flag.ExitOnError)
 	flags.StringVar(&o.Socket, "socket", "", "`path` of the unix socket on which runtimed listens")
 	flags.IntVar(&o.SpareSupervisors, "spare-supervisors", 2, "how many supervisor processes are kept ready")
@@ -68,11 +68,4 @@ func supervise(args []string) error {
 		return err
 	}
 	return runtimeserver.Supervise(*after, time.Now)
-}
-
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.Main.Version
-	}
-	return ""
 }

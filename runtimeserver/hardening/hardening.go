@@ -4,6 +4,7 @@ package hardening
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -15,8 +16,11 @@ const firstInherited = 3
 // Apply makes the calling process
 //   - not dumpable: code of the same user can neither trace it nor read its memory;
 //   - a child subreaper: what its descendants orphan becomes its child, and no descendant leaves its tree;
+//   - deaf to signals, but for those that nobody can refuse: code of the same user may send any. They are caught, not
+//     ignored, because a process that it starts would ignore the same ones;
 //   - keep what it inherited to itself: every open descriptor is closed on exec.
 func Apply() error {
+	signal.Notify(make(chan os.Signal, 1))
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("making the process not dumpable: %w", err)
 	}

@@ -1,6 +1,9 @@
 package proctree
 
 import (
+	"slices"
+	"time"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -8,10 +11,30 @@ import (
 // way, and callers come back until nothing is left.
 const maxFreezeRounds = 64
 
-// Signal sends sig once to every descendant of pid, parents first.
-func (r *Reader) Signal(pid int, sig unix.Signal) {
-	for _, victim := range r.Descendants(pid) {
-		_ = unix.Kill(victim, sig) // Gone, or not ours to signal: both show in the next look.
+// A process that was sent SIGSTOP takes it in when it next runs. Terminate waits for that with pauses of stopPause, and
+// goes on after maxStopPauses: a process may be caught in the kernel until another one, which is stopped, goes on.
+const (
+	stopPause     = time.Millisecond
+	maxStopPauses = 200
+)
+
+// Terminate sends SIGTERM once to every descendant of pid. It does so while all of them are stopped, so that none is
+// missed because it was just forked, and a process that is started in answer to SIGTERM, to clean up, does not get it.
+func (r *Reader) Terminate(pid int) {
+	victims := r.Freeze(pid)
+	for range maxStopPauses {
+		if !slices.ContainsFunc(victims, r.isRunning) {
+			break
+		}
+		time.Sleep(stopPause)
+	}
+	if late := r.Freeze(pid); len(late) > len(victims) { // Forks that were under way.
+		victims = late
+	}
+	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGCONT} {
+		for _, victim := range victims {
+			_ = unix.Kill(victim, sig) // Gone, or not ours to signal: both show in the next look.
+		}
 	}
 }
 

@@ -105,24 +105,37 @@ func (r *Reader) scan() map[int][]int {
 		if err != nil {
 			continue
 		}
-		if parent, ok := parseParent(stat); ok {
+		if _, parent, ok := parseStat(stat); ok {
 			childrenByParent[parent] = append(childrenByParent[parent], pid)
 		}
 	}
 	return childrenByParent
 }
 
-// parseParent takes the parent's pid from the text of /proc/<pid>/stat. The second field is the name of the program in
-// parentheses, chosen by the program itself, so it may hold spaces and parentheses: the last one ends it.
-func parseParent(stat []byte) (parent int, ok bool) {
+// isRunning reports whether a process may still run code: it is neither stopped nor dead.
+func (r *Reader) isRunning(pid int) bool {
+	stat, err := os.ReadFile(filepath.Join(r.root, strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return false
+	}
+	state, _, ok := parseStat(stat)
+	return ok && !bytes.ContainsAny(state, "TtZX")
+}
+
+// parseStat takes the state and the parent's pid from the text of /proc/<pid>/stat. The second field is the name of the
+// program in parentheses, chosen by the program itself, so it may hold spaces and parentheses: the last one ends it.
+func parseStat(stat []byte) (state []byte, parent int, ok bool) {
 	end := bytes.LastIndexByte(stat, ')')
 	if end < 0 {
-		return 0, false
+		return nil, 0, false
 	}
 	fields := bytes.Fields(stat[end+1:])
 	if len(fields) < 2 {
-		return 0, false
+		return nil, 0, false
 	}
 	parent, err := strconv.Atoi(string(fields[1]))
-	return parent, err == nil && parent >= 0
+	if err != nil || parent < 0 {
+		return nil, 0, false
+	}
+	return fields[0], parent, true
 }

@@ -11,7 +11,6 @@ package supervisor
 import (
 	"fmt"
 	"os"
-	"os/signal"
 	"runtime"
 	"time"
 
@@ -59,7 +58,7 @@ func Run(o Options) error {
 	if err := hardening.Apply(); err != nil {
 		return err
 	}
-	if err := resetSignals(); err != nil {
+	if err := unblockSignals(); err != nil {
 		return err
 	}
 	conn, err := control.Open(o.Control)
@@ -88,11 +87,9 @@ func Run(o Options) error {
 	return nil
 }
 
-// resetSignals catches every signal, to no effect. A signal that this process ignored would be ignored by every
-// process that it starts; a signal that it catches has its default effect there. And a script that signals its parent
-// hits the supervisor.
-func resetSignals() error {
-	signal.Notify(make(chan os.Signal, 1))
+// unblockSignals has processes start with no signal blocked, whatever was blocked when the server was started. It acts
+// on the calling thread, which is the one that starts them.
+func unblockSignals() error {
 	var none unix.Sigset_t
 	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &none, nil); err != nil {
 		return fmt.Errorf("unblocking signals: %w", err)

@@ -132,8 +132,7 @@ func (w *watch) stop(grace time.Duration) {
 		return
 	}
 	if first {
-		w.tree.Signal(os.Getpid(), unix.SIGTERM)
-		w.tree.Signal(os.Getpid(), unix.SIGCONT) // A stopped process would hear of SIGTERM only then.
+		w.tree.Terminate(os.Getpid())
 	}
 	if end := w.now().Add(grace); first || end.Before(w.graceEnd) {
 		w.graceEnd = end
