@@ -58,10 +58,12 @@ func report(f *cli.Factory, err error) int {
 	if err == nil {
 		return cli.ExitOK
 	}
-	if f.Interrupts.Seen() {
-		return cli.ExitInterrupted
-	}
 	code := cli.ExitCode(err)
+	if f.Interrupts.Seen() {
+		if code = cli.ExitInterrupted; errors.Is(err, context.Canceled) {
+			return code // this is what was asked for
+		}
+	}
 	var exit *cli.ExitError
 	if errors.As(err, &exit) && exit.Err == nil {
 		return code

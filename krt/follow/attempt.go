@@ -101,10 +101,10 @@ func (r *reader) follow(ctx context.Context) error {
 
 // complete is follow for an attempt that may end without an end record: once over is closed and no record has come for
 // a while, it reads the whole log again, and returns a NoEndError when the end is not in there either.
-// Of what the log holds at the beginning, only the last tail lines are delivered, all when tail is negative.
-func (r *reader) complete(ctx context.Context, over <-chan struct{}, tail int) error {
-	if tail >= 0 {
-		if ended, err := r.readTail(ctx, tail); ended || (err != nil && isHopeless(err)) {
+// Of what the log holds at the beginning, only the last tail lines are delivered, all when tail is nil.
+func (r *reader) complete(ctx context.Context, over <-chan struct{}, tail *int) error {
+	if tail != nil {
+		if ended, err := r.readTail(ctx, *tail); ended || (err != nil && isHopeless(err)) {
 			return err
 		}
 	}

@@ -27,8 +27,8 @@ type Options struct {
 	Sink *Sink
 	// Quiet leaves out the talk about waiting and retries, though not about output that is missing.
 	Quiet bool
-	// Tail is how many lines from before the beginning are delivered; negative means all.
-	Tail int
+	// Tail is how many lines from before the beginning are delivered; nil means all.
+	Tail *int
 	// Run is the Run, as it was read or created last.
 	Run *corev1alpha1.Run
 }
@@ -163,7 +163,7 @@ func (f *follower) start(ctx context.Context) {
 		close(f.current.over)
 	}
 	r, tail := f.reader(a), f.Tail
-	f.Tail = -1 // of a further attempt, everything is new
+	f.Tail = nil // of a further attempt, everything is new
 	go func(c *running) { c.end <- r.complete(ctx, c.over, tail) }(f.current)
 }
 

@@ -289,7 +289,7 @@ func (s *scene) finish(phase corev1alpha1.RunPhase) {
 
 func (s *scene) options() Options {
 	s.t.Helper()
-	return Options{Client: s.client, Logs: s.log.open, Clock: clock.RealClock{}, Tail: -1, Run: s.run(),
+	return Options{Client: s.client, Logs: s.log.open, Clock: clock.RealClock{}, Run: s.run(),
 		Sink: &Sink{Out: &s.out, Err: &s.errOut}}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/runtimed/logrecord"
@@ -195,25 +196,25 @@ func TestWaiting(t *testing.T) {
 func TestRead(t *testing.T) {
 	cases := map[string]struct {
 		story   func(s *scene)
-		tail    int
+		tail    *int
 		want    string
 		wantErr string
 	}{
-		"a Run that executes": {tail: -1, story: func(s *scene) {
+		"a Run that executes": {story: func(s *scene) {
 			s.assign(1, "pod-a", "uid-a")
 			s.log.write(rec(time.Now(), "one"), rec(time.Now(), "two"))
 		}, want: "one\ntwo\n"},
-		"the last line of one that has ended": {tail: 1, story: func(s *scene) {
+		"the last line of one that has ended": {tail: ptr.To(1), story: func(s *scene) {
 			s.assign(1, "pod-a", "uid-a")
 			s.log.write(rec(time.Now(), "one"), rec(time.Now(), "two"), endRec(time.Now()))
 			s.finish(corev1alpha1.RunSucceeded)
 		}, want: "two\n"},
-		"one whose end is missing": {tail: -1, story: func(s *scene) {
+		"one whose end is missing": {story: func(s *scene) {
 			s.assign(1, "pod-a", "uid-a")
 			s.log.write(rec(time.Now(), "one"))
 			s.finish(corev1alpha1.RunFailed)
 		}, want: "one\n", wantErr: "the log of Pod pod-a does not hold the end of the output, some of which may be missing"},
-		"one that a node with a slow clock executed": {tail: -1, story: func(s *scene) {
+		"one that a node with a slow clock executed": {story: func(s *scene) {
 			s.assign(1, "pod-a", "uid-a")
 			past := time.Now().Add(-time.Hour)
 			s.log.write(rec(past, "one"), endRec(past))
@@ -247,7 +248,7 @@ func TestFollowWithATail(t *testing.T) {
 		now := time.Now()
 		s.log.write(rec(now, "one"), rec(now, "two"), rec(now, "three"))
 		o := s.options()
-		o.Tail = 1
+		o.Tail = ptr.To(1)
 		done := make(chan error, 1)
 		go func() {
 			_, err := Follow(t.Context(), o)

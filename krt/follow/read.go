@@ -16,8 +16,9 @@ func Read(ctx context.Context, o Options) error {
 		return ErrNoAttempt
 	}
 	r := o.reader(a)
-	lines := &tail{lines: o.Tail}
-	if o.Tail >= 0 {
+	lines := &tail{}
+	if o.Tail != nil {
+		lines.lines = *o.Tail
 		r.deliver = lines.add
 	}
 	err := r.once(ctx, false)

@@ -113,7 +113,16 @@ func (t *tracker) watch(ctx context.Context) (seen, over bool, err error) {
 		return false, false, err
 	}
 	defer w.Stop()
-	for event := range w.ResultChan() {
+	for {
+		var event watch.Event
+		open := false
+		select {
+		case <-ctx.Done():
+		case event, open = <-w.ResultChan():
+		}
+		if !open {
+			return seen, false, nil
+		}
 		run, ok := event.Object.(*corev1alpha1.Run)
 		if !ok || event.Type == watch.Bookmark || run.Name != t.run.Name || run.Namespace != t.run.Namespace {
 			continue // an error event is followed by the end of the watch
@@ -123,7 +132,6 @@ func (t *tracker) watch(ctx context.Context) (seen, over bool, err error) {
 			return seen, true, nil
 		}
 	}
-	return seen, false, nil
 }
 
 // look reads the Run once.

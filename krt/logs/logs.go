@@ -20,9 +20,10 @@ import (
 
 // options are the parsed command line.
 type options struct {
-	name       string
-	follow     bool
-	tail       int
+	name   string
+	follow bool
+	// tail is how many lines are shown; nil means all.
+	tail       *int
 	since      time.Duration
 	timestamps bool
 	factory    *cli.Factory
@@ -79,16 +80,16 @@ func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 	return cmd
 }
 
-// parseTail returns the number of lines, or -1 for all.
-func parseTail(s string) (int, error) {
+// parseTail returns the number of lines, or nil for all.
+func parseTail(s string) (*int, error) {
 	if s == "all" || s == "-1" {
-		return -1, nil
+		return nil, nil
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 {
-		return 0, cli.Usagef("--tail %s: must be a number of lines, or all", s)
+		return nil, cli.Usagef("--tail %s: must be a number of lines, or all", s)
 	}
-	return n, nil
+	return &n, nil
 }
 
 // execute does the work of the command.
