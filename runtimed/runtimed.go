@@ -78,7 +78,9 @@ func runWithArea(ctx context.Context, opts Options, store *state.Store, area *st
 		Logs: logs.NewWriter(opts.Stdout, opts.Clock.Now), Clock: opts.Clock, Timing: opts.Timing,
 		Log: log.WithName("executor"),
 	})
-	feed := runs.NewFeed(client, opts.Pod.Name, opts.Pod.UID, claims, opts.Clock, log.WithName("feed"))
+	feed := runs.NewFeed(client, runs.FeedOptions{
+		Pod: opts.Pod.Name, PodUID: opts.Pod.UID, Handler: claims, Clock: opts.Clock, Log: log.WithName("feed"),
+	})
 	ready := readiness{draining: ctx.Done(), checks: []func() (bool, string){connection.Ready, feed.Live}}
 
 	listener, err := server.Listen(opts.Socket)

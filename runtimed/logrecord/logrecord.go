@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// Stdout and Stderr are the values of Record.Stream.
+	// Stdout is the Record.Stream of standard output.
 	Stdout = "stdout"
+	// Stderr is the Record.Stream of standard error.
 	Stderr = "stderr"
 
 	// EncodingBase64 is the value of Record.Encoding for bytes that are not valid UTF-8.

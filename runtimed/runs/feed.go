@@ -28,14 +28,23 @@ type Handler interface {
 	Left(run *corev1alpha1.Run)
 }
 
+// FeedOptions configure a Feed. All fields are required.
+type FeedOptions struct {
+	// Pod and PodUID name the Pod whose Runs are watched.
+	Pod, PodUID string
+	// Handler is told about them.
+	Handler Handler
+	// Clock measures for how long there was no watch.
+	Clock clock.PassiveClock
+	// Log receives what goes wrong.
+	Log logr.Logger
+}
+
 // Feed watches the active Runs of one Pod. It stores none of them.
 type Feed struct {
+	FeedOptions
 	client   *Client
 	selector string
-	podUID   string
-	handler  Handler
-	clock    clock.Clock
-	log      logr.Logger
 
 	mu sync.Mutex
 	// open counts the watches that are open; lostAt is when the last one ended.
@@ -44,10 +53,9 @@ type Feed struct {
 }
 
 // NewFeed returns a Feed of the active Runs that are assigned to the Pod.
-func NewFeed(client *Client, pod, podUID string, handler Handler, clk clock.Clock, log logr.Logger) *Feed {
+func NewFeed(client *Client, opts FeedOptions) *Feed {
 	return &Feed{
-		client: client, selector: activeOn(pod), podUID: podUID, handler: handler, clock: clk, log: log,
-		lostAt: clk.Now().Add(-staleAfter),
+		FeedOptions: opts, client: client, selector: activeOn(opts.Pod), lostAt: opts.Clock.Now().Add(-staleAfter),
 	}
 }
 
@@ -72,7 +80,7 @@ func (f *Feed) Run(ctx context.Context) {
 	reflector := cache.NewReflectorWithOptions(
 		&cache.ListWatch{ListWithContextFunc: f.list, WatchFuncWithContext: f.watch},
 		&corev1alpha1.Run{}, (*sink)(f),
-		cache.ReflectorOptions{Name: "runs", Logger: &f.log, Backoff: &backoff},
+		cache.ReflectorOptions{Name: "runs", Logger: &f.Log, Backoff: &backoff},
 	)
 	reflector.RunWithContext(ctx)
 }
@@ -81,7 +89,7 @@ func (f *Feed) Run(ctx context.Context) {
 func (f *Feed) Live() (bool, string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.open > 0 || f.clock.Since(f.lostAt) < staleAfter {
+	if f.open > 0 || f.Clock.Since(f.lostAt) < staleAfter {
 		return true, ""
 	}
 	return false, fmt.Sprintf("no watch on Runs for more than %s", staleAfter)
@@ -119,11 +127,11 @@ func (f *Feed) watchEnded() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.open--
-	f.lostAt = f.clock.Now()
+	f.lostAt = f.Clock.Now()
 }
 
 // isMine tells a Run of this Pod from one of an earlier Pod of the same name.
-func (f *Feed) isMine(run *corev1alpha1.Run) bool { return run.Status.AssignedPodUID == f.podUID }
+func (f *Feed) isMine(run *corev1alpha1.Run) bool { return run.Status.AssignedPodUID == f.PodUID }
 
 // trackedWatch tells when it is over. The reflector stops every watch it has opened.
 type trackedWatch struct {
@@ -145,14 +153,14 @@ func (s *sink) Add(obj any) error { return s.Update(obj) }
 
 func (s *sink) Update(obj any) error {
 	if run := obj.(*corev1alpha1.Run); (*Feed)(s).isMine(run) {
-		s.handler.Changed(run)
+		s.Handler.Changed(run)
 	}
 	return nil
 }
 
 func (s *sink) Delete(obj any) error {
 	if run := obj.(*corev1alpha1.Run); (*Feed)(s).isMine(run) {
-		s.handler.Left(run)
+		s.Handler.Left(run)
 	}
 	return nil
 }
@@ -164,7 +172,7 @@ func (s *sink) Replace(objs []any, _ string) error {
 			mine = append(mine, run)
 		}
 	}
-	s.handler.Listed(mine)
+	s.Handler.Listed(mine)
 	return nil
 }
 

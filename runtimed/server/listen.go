@@ -65,7 +65,6 @@ func (c *Connection) Serve(ctx context.Context, l net.Listener) error {
 		grpc.MaxConcurrentStreams(2),
 		grpc.InitialWindowSize(streamWindow),
 		grpc.InitialConnWindowSize(streamWindow),
-		grpc.SharedWriteBuffer(true),
 		grpc.ConnectionTimeout(helloTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 10 * time.Second}),
 	)

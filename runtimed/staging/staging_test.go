@@ -117,7 +117,7 @@ func TestReadOutputs(t *testing.T) {
 			},
 			err: &outputs.Error{Message: "the outputs file is a symbolic link, not a regular file"},
 		},
-		"a link to a neighbour": {
+		"a link to another file": {
 			script: func(t *testing.T, d *Directory) {
 				must(t, os.Remove(d.Outputs()))
 				must(t, os.Symlink("work", d.Outputs()))

@@ -20,7 +20,7 @@ import (
 const maxResident = 25 * 1024
 
 // resident is the resident memory of a process. Unit: KiB.
-func resident(t testing.TB, p *process) int {
+func resident(t *testing.T, p *process) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
@@ -42,7 +42,7 @@ type ends struct {
 	at map[string]time.Time
 }
 
-func watchEnds(t testing.TB, namespace string) *ends {
+func watchEnds(t *testing.T, namespace string) *ends {
 	t.Helper()
 	c, err := client.NewWithWatch(shared.Config(), client.Options{Scheme: cluster.Scheme()})
 	if err != nil {

@@ -135,14 +135,14 @@ func (n *node) awaitReady(t *testing.T) {
 }
 
 // submit creates a Run and binds it to the Pod, as the scheduler would.
-func (n *node) submit(t testing.TB, name string, spec corev1alpha1.RunSpec) *corev1alpha1.Run {
+func (n *node) submit(t *testing.T, name string, spec corev1alpha1.RunSpec) *corev1alpha1.Run {
 	t.Helper()
 	run := n.create(t, name, spec)
 	n.bind(t, run)
 	return run
 }
 
-func (n *node) create(t testing.TB, name string, spec corev1alpha1.RunSpec) *corev1alpha1.Run {
+func (n *node) create(t *testing.T, name string, spec corev1alpha1.RunSpec) *corev1alpha1.Run {
 	t.Helper()
 	spec.Runtime = "sh"
 	run := &corev1alpha1.Run{ObjectMeta: metav1.ObjectMeta{Namespace: n.namespace, Name: name}, Spec: spec}
@@ -150,7 +150,7 @@ func (n *node) create(t testing.TB, name string, spec corev1alpha1.RunSpec) *cor
 	return run
 }
 
-func (n *node) bind(t testing.TB, run *corev1alpha1.Run) {
+func (n *node) bind(t *testing.T, run *corev1alpha1.Run) {
 	t.Helper()
 	before := client.MergeFrom(run.DeepCopy())
 	now := metav1.NowMicro()
@@ -163,7 +163,7 @@ func (n *node) bind(t testing.TB, run *corev1alpha1.Run) {
 }
 
 // await waits until the Run satisfies the condition, and returns it.
-func await(t testing.TB, run *corev1alpha1.Run, what string, condition func(*corev1alpha1.Run) bool) *corev1alpha1.Run {
+func await(t *testing.T, run *corev1alpha1.Run, what string, condition func(*corev1alpha1.Run) bool) *corev1alpha1.Run {
 	t.Helper()
 	seen := &corev1alpha1.Run{}
 	cluster.Eventually(t, "Run "+run.Name+" to be "+what, func(ctx context.Context) (bool, error) {
@@ -178,17 +178,17 @@ func await(t testing.TB, run *corev1alpha1.Run, what string, condition func(*cor
 	return seen
 }
 
-func awaitEnd(t testing.TB, run *corev1alpha1.Run) *corev1alpha1.Run {
+func awaitEnd(t *testing.T, run *corev1alpha1.Run) *corev1alpha1.Run {
 	t.Helper()
 	return await(t, run, "terminal", func(r *corev1alpha1.Run) bool { return r.Status.Phase.IsTerminal() })
 }
 
-func awaitPhase(t testing.TB, run *corev1alpha1.Run, phase corev1alpha1.RunPhase) *corev1alpha1.Run {
+func awaitPhase(t *testing.T, run *corev1alpha1.Run, phase corev1alpha1.RunPhase) *corev1alpha1.Run {
 	t.Helper()
 	return await(t, run, string(phase), func(r *corev1alpha1.Run) bool { return r.Status.Phase == phase })
 }
 
-func requestCancel(t testing.TB, run *corev1alpha1.Run) {
+func requestCancel(t *testing.T, run *corev1alpha1.Run) {
 	t.Helper()
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"cancelRequested":true}}`))
 	if err := shared.Admin().Patch(t.Context(), run.DeepCopy(), patch); err != nil {
