@@ -120,6 +120,9 @@ func (c *Cluster) start(ctx context.Context) error {
 		{"starting kube-apiserver", c.startAPIServer},
 		{"installing kruntimes", c.install},
 		{"starting kube-controller-manager", c.startControllerManager},
+		{"starting the kubelet stand-in", c.startKubelet},
+		{"starting manager and scheduler", c.startProduct},
+		{"waiting for the node", c.waitForNode},
 	}
 	for _, step := range steps {
 		if err := step.run(ctx); err != nil {

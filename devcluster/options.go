@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"k8s.io/utils/clock"
@@ -101,16 +102,19 @@ func (b *Binaries) complete(o *Options) error {
 	if err != nil {
 		return fmt.Errorf("finding the running executable: %w", err)
 	}
+	var errs []error
 	beside := func(path *string, name string) {
 		if *path == "" {
 			*path = filepath.Join(filepath.Dir(executable), name)
 		}
+		absolute, err := filepath.Abs(*path) // Pods have working directories of their own
+		*path, errs = absolute, append(errs, err)
 	}
 	if len(b.Kubelet) == 0 {
-		var krt string
-		beside(&krt, "krt")
-		b.Kubelet = []string{krt, "dev", "kubelet"}
+		b.Kubelet = []string{"", "dev", "kubelet"}
 	}
+	b.Kubelet = slices.Clone(b.Kubelet)
+	beside(&b.Kubelet[0], "krt")
 	needed := map[string]string{"krt": b.Kubelet[0]}
 	if !o.WithoutProduct {
 		beside(&b.Runtimed, "runtimed")
@@ -122,7 +126,7 @@ func (b *Binaries) complete(o *Options) error {
 		beside(&b.Scheduler, "scheduler")
 		needed["manager"], needed["scheduler"] = b.Manager, b.Scheduler
 	}
-	return checkExecutables(needed)
+	return errors.Join(append(errs, checkExecutables(needed))...)
 }
 
 // checkExecutables names all programs that are missing, so that a person has to look only once.
@@ -141,7 +145,6 @@ func checkExecutables(pathsByName map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// ensureControlPlane returns the directory of the control plane's binaries.
 func (o *Options) controlPlaneOptions() controlplane.EnsureOptions {
 	return controlplane.EnsureOptions{Progress: o.Progress, Environ: o.Environ, Clock: o.Clock}
 }

@@ -20,6 +20,8 @@ type part struct {
 	err func() error
 	// stop ends the part and returns when it has ended.
 	stop func()
+	// process is the part's own process, nil for a part inside this one.
+	process *process.Process
 }
 
 const (
@@ -27,6 +29,8 @@ const (
 	kubeletGrace = 20 * time.Second
 	// insideGrace is how long a part inside this process has for returning.
 	insideGrace = 10 * time.Second
+	// quotedLines is how much of a log an error quotes.
+	quotedLines = 15
 	// reapDeadline bounds the search for processes that a crashed part left.
 	reapDeadline = 10 * time.Second
 )
@@ -61,7 +65,7 @@ func (c *Cluster) spawn(name string, command process.Command) (*part, error) {
 	}
 	return &part{
 		Part: Part{Name: name, PID: p.PID(), Log: command.LogFile},
-		done: p.Done(), err: p.Err,
+		done: p.Done(), err: p.Err, process: p,
 		// A cluster's data is never used again, so its servers need no time to say goodbye.
 		stop: func() { p.Stop(syscall.SIGKILL, insideGrace) },
 	}, nil
@@ -93,6 +97,9 @@ func (c *Cluster) inside(ctx context.Context, name string, run func(context.Cont
 		err: func() error {
 			if result == nil {
 				return errors.New("it returned")
+			}
+			if tail := process.LogTail(c.dirs.log(name), quotedLines); tail != "" {
+				return fmt.Errorf("%w; the end of %s:\n%s", result, c.dirs.log(name), tail)
 			}
 			return result
 		},

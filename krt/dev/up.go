@@ -1,0 +1,112 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"kruntimes.io/kruntimes/devcluster"
+	"kruntimes.io/kruntimes/krt/cli"
+)
+
+// upOptions are the parsed command line of "krt dev up".
+type upOptions struct {
+	cluster devcluster.Options
+	detach  bool
+	factory *cli.Factory
+}
+
+const upLong = `Start a kruntimes cluster on this machine and keep it running until ctrl-C, or in the background with --detach.
+
+It starts empty each time: nothing of an earlier one is kept but its logs, and these only until the next start.
+
+The binaries of the control plane are taken from $KUBEBUILDER_ASSETS if that is set, else from a cache. The first start
+fills the cache by building them with Go, which takes some minutes.
+
+Pods run as plain processes with your own rights. NOTHING IS ISOLATED: a script can read and change whatever you can.`
+
+const upExample = `  krt dev up
+  krt dev up --detach && export KUBECONFIG="$(krt dev kubeconfig --path)"`
+
+func newUp(f *cli.Factory, runF runner[*upOptions]) *cobra.Command {
+	if runF == nil {
+		runF = runUp
+	}
+	opts := &upOptions{factory: f}
+	cmd := &cobra.Command{
+		Use: "up", Short: "Start the cluster", Long: upLong, Example: upExample, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if opts.cluster.Port < 0 || opts.cluster.Port > 65535 {
+				return cli.Usagef("--port %d is not a port", opts.cluster.Port)
+			}
+			return runF(cmd.Context(), opts)
+		},
+	}
+	flags := cmd.Flags()
+	addStateDir(flags, &opts.cluster.StateDir)
+	flags.BoolVarP(&opts.detach, "detach", "d", false, "Leave the cluster running in the background; end it with krt dev down")
+	flags.IntVar(&opts.cluster.Port, "port", 0, "`Port` of the API server on the loopback interface (default: any free one)")
+	flags.BoolVar(&opts.cluster.SeparateProcesses, "separate-processes", false, "Run manager and scheduler as processes of their own")
+	binaries := &opts.cluster.Binaries
+	for name, path := range map[string]*string{
+		"runtimed": &binaries.Runtimed, "runtime-server": &binaries.RuntimeServer,
+		"manager": &binaries.Manager, "scheduler": &binaries.Scheduler,
+	} {
+		flags.StringVar(path, name+"-binary", "", fmt.Sprintf("`Path` of %s (default: beside krt)", name))
+	}
+	return cmd
+}
+
+func runUp(ctx context.Context, o *upOptions) error {
+	if o.detach {
+		return detach(ctx, o)
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding krt itself: %w", err)
+	}
+	o.cluster.Binaries.Kubelet = []string{executable, "dev", "kubelet"}
+	o.cluster.OwnsProcess = true
+	o.cluster.Progress = o.factory.IO.ErrOut
+	began := o.factory.Now()
+	cluster, err := devcluster.Start(ctx, o.cluster)
+	if err != nil {
+		return explainStart(o.factory, err)
+	}
+	fmt.Fprintf(o.factory.IO.ErrOut, "The dev cluster is up after %.1f s.\n\n", o.factory.Now().Sub(began).Seconds())
+	summarise(o.factory.IO.ErrOut, o.factory.Name, cluster.State())
+	fmt.Fprintln(o.factory.IO.ErrOut, "\nctrl-C ends it.")
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(o.factory.IO.ErrOut, "Ending the dev cluster.")
+	case <-cluster.Done():
+	}
+	<-cluster.Done()
+	return cluster.Err()
+}
+
+// explainStart adds what to do about an error of the start.
+func explainStart(f *cli.Factory, err error) error {
+	var running *devcluster.RunningError
+	if errors.As(err, &running) {
+		return cli.WithHint(err, "use it (`%[1]s dev status`), or end it first with `%[1]s dev down`", f.Name)
+	}
+	return err
+}
+
+// summarise tells a person what there is now and how to use it.
+func summarise(out io.Writer, program string, s devcluster.State) {
+	fmt.Fprintf(out, `  export KUBECONFIG=%s
+
+  API server  %s
+  node        %s: Pods run as processes of this machine, with your rights and without isolation
+  logs        %s
+
+Nothing in this cluster is kept when it ends. See "%s dev status" for its parts.
+`, s.Kubeconfig, s.URL, s.Node, filepath.Join(filepath.Dir(s.Kubeconfig), "logs"), program)
+}
