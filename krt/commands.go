@@ -6,6 +6,7 @@ import (
 	"kruntimes.io/kruntimes/krt/cancel"
 	"kruntimes.io/kruntimes/krt/cli"
 	"kruntimes.io/kruntimes/krt/describe"
+	"kruntimes.io/kruntimes/krt/dev"
 	"kruntimes.io/kruntimes/krt/get"
 	"kruntimes.io/kruntimes/krt/logs"
 	"kruntimes.io/kruntimes/krt/run"
@@ -20,7 +21,7 @@ func commands(f *cli.Factory) []*cobra.Command {
 			run.NewCmd(f, nil), get.NewCmd(f, nil), describe.NewCmd(f, nil), logs.NewCmd(f, nil),
 			cancel.NewCmd(f, nil), wait.NewCmd(f, nil),
 		},
-		groupOther: {version.NewCmd(f, nil), newOptions(f)},
+		groupOther: {dev.NewCmd(f), version.NewCmd(f, nil), newOptions(f)},
 	}
 	var all []*cobra.Command
 	for group, members := range groups {
