@@ -20,7 +20,7 @@ test-race: ## Run the unit tests under the race detector (needs a C compiler).
 
 .PHONY: test-integration
 test-integration: controlplane build ## Run the suites against a real API server and etcd.
-	KUBEBUILDER_ASSETS="$$($(GO) run ./hack/controlplane)" $(GO) test -timeout 30m $(TESTFLAGS) $$($(GO) list $(INTEGRATION) 2>/dev/null)
+	KUBEBUILDER_ASSETS="$$($(GO) run ./hack/controlplane)" $(GO) test -timeout 30m $(TESTFLAGS) $(INTEGRATION)
 
 .PHONY: controlplane
 controlplane: ## Build the embedded control plane into its cache (minutes the first time, a second after that).
