@@ -61,8 +61,9 @@ func managerOptions(ctx context.Context, scheme *runtime.Scheme, options Options
 	skip := true // Several managers may live in one process: krt dev, tests.
 	return ctrl.Options{
 		Scheme:      scheme,
+		NewCache:    newStoppableCache,
 		Logger:      logr.FromContextOrDiscard(ctx),
-		BaseContext: func() context.Context { return ctx },
+		BaseContext: func() context.Context { return ctx }, // Ends the caches with the manager; see stoppableCache.
 		Cache:       cache.Options{ByObject: core.CacheByObject(), DefaultTransform: cache.TransformStripManagedFields()},
 		Controller:  config.Controller{MaxConcurrentReconciles: concurrency, SkipNameValidation: &skip},
 		Metrics:     server.Options{BindAddress: orOff(options.MetricsAddress)},

@@ -152,6 +152,14 @@ func TestRunsOfAPodThatIsThereAreLeftAlone(t *testing.T) {
 	}
 }
 
+func eventuallyGone(t *testing.T, namespace, name string) {
+	t.Helper()
+	cluster.Eventually(t, "Run "+name+" to be deleted", func(ctx context.Context) (bool, error) {
+		err := shared.Admin().Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &corev1alpha1.Run{})
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+}
+
 func TestFinishedRunsAreDeletedAfterTheirTimeToLive(t *testing.T) {
 	startManager(t)
 	ns := shared.Namespace(t)
@@ -174,10 +182,7 @@ func TestFinishedRunsAreDeletedAfterTheirTimeToLive(t *testing.T) {
 	soon := finish("soon", `{"spec":{"ttlSecondsAfterFinished":1}}`, now)
 	atOnce := finish("at-once", `{"spec":{"ttlSecondsAfterFinished":0}}`, now)
 	for _, run := range []*corev1alpha1.Run{over, soon, atOnce} {
-		cluster.Eventually(t, "Run "+run.Name+" to be deleted", func(ctx context.Context) (bool, error) {
-			err := shared.Admin().Get(ctx, client.ObjectKeyFromObject(run), &corev1alpha1.Run{})
-			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
-		})
+		eventuallyGone(t, ns, run.Name)
 	}
 	var left corev1alpha1.RunList
 	if err := shared.Admin().List(t.Context(), &left, client.InNamespace(ns)); err != nil {
