@@ -3,6 +3,7 @@ package runtimeserver_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -156,6 +157,10 @@ func TestExecute(t *testing.T) {
 		},
 		"refuses an empty command line": {
 			want: outcome{Cause: failedCause, Code: 1, Message: "the command line is empty"},
+		},
+		"has an argument that is too long for the kernel": {
+			argv: []string{"true", strings.Repeat("a", 200<<10)}, env: env("PATH", "/bin"),
+			want: outcome{Cause: failedCause, Code: 1, Message: `starting "/bin/true": argument list too long`},
 		},
 		"refuses a NUL in an argument": {
 			argv: []string{"echo", "a\x00b"},

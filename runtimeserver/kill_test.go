@@ -192,8 +192,8 @@ func TestAServerAsPID1(t *testing.T) {
 	}
 	r := newRuntimed(t, filepath.Join(t.TempDir(), "runtimed.sock"))
 	container := startCommand(t, unshare, "--pid", "--fork", "--mount-proc", "--kill-child", binary, "serve", "--socket="+r.socket)
-	r.script(t, "x", "( setsid sleep 1000 & ); cat /proc/1/comm; exit 3")
-	want := outcome{Started: true, Cause: exitedCause, Code: 3, Stdout: "runtime-server\n"}
+	r.script(t, "x", "( setsid sleep 1000 & ); tr '\\0' '\\n' </proc/1/cmdline | sed -n 2p; exit 3")
+	want := outcome{Started: true, Cause: exitedCause, Code: 3, Stdout: "serve\n"}
 	if diff := cmp.Diff(want, outcomeOf(r.awaitExited(t, "x"))); diff != "" {
 		t.Errorf("outcome (-want +got):\n%s", diff)
 	}

@@ -44,23 +44,26 @@ func cpuTicks(pid int) int {
 	return total
 }
 
-// residentKiB is the memory of a process that is in RAM, and how much of it is its own.
+// residentKiB is the memory of a process that is in RAM, and how much of that is its own. The latter is 0 for an
+// ordinary user, since the server is not dumpable.
 func residentKiB(pid int) (resident, private int) {
-	rollup, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
-	if err != nil {
-		return 0, 0
-	}
-	for line := range strings.Lines(string(rollup)) {
-		fields := strings.Fields(line)
-		if len(fields) < 2 {
+	for _, file := range []string{"status", "smaps_rollup"} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+		if err != nil {
 			continue
 		}
-		value, _ := strconv.Atoi(fields[1])
-		switch fields[0] {
-		case "Rss:":
-			resident = value
-		case "Private_Clean:", "Private_Dirty:":
-			private += value
+		for line := range strings.Lines(string(text)) {
+			fields := strings.Fields(line)
+			if len(fields) < 2 {
+				continue
+			}
+			value, _ := strconv.Atoi(fields[1])
+			switch fields[0] {
+			case "VmRSS:":
+				resident = value
+			case "Private_Clean:", "Private_Dirty:":
+				private += value
+			}
 		}
 	}
 	return resident, private

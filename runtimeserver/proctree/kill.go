@@ -26,7 +26,7 @@ func (r *Reader) Terminate(pid int) {
 		if !slices.ContainsFunc(victims, r.isRunning) {
 			break
 		}
-		time.Sleep(stopPause)
+		<-time.After(stopPause)
 	}
 	if late := r.Freeze(pid); len(late) > len(victims) { // Forks that were under way.
 		victims = late
