@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -131,8 +132,6 @@ func (g *getter) printAll(groups []group) error {
 	if !g.table() {
 		return g.printObjects(groups)
 	}
-	out := cli.NewTable(g.factory.IO.Out)
-	defer out.Flush()
 	shown := 0
 	for _, group := range groups {
 		if len(group.items) == 0 {
@@ -140,27 +139,37 @@ func (g *getter) printAll(groups []group) error {
 			continue
 		}
 		if shown++; shown > 1 {
-			out.Flush()
-			fmt.Fprintln(out)
+			fmt.Fprintln(g.factory.IO.Out)
 		}
-		if !g.noHeaders {
-			cli.Row(out, g.layout().header(group.kind)...)
-		}
-		for _, item := range group.items {
-			if err := g.printRow(out, group.kind, item); err != nil {
-				return err
-			}
+		if err := g.printTable(group); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (g *getter) printRow(out interface{ Write([]byte) (int, error) }, kind cli.Kind, item unstructured.Unstructured) error {
+func (g *getter) printTable(group group) error {
+	out := cli.NewTable(g.factory.IO.Out)
+	defer out.Flush()
+	if !g.noHeaders {
+		cli.Row(out, g.layout().header(group.kind)...)
+	}
+	for _, item := range group.items {
+		if err := g.printRow(out, group.kind, item, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *getter) printRow(out io.Writer, kind cli.Kind, item unstructured.Unstructured, deleted bool) error {
 	object := typed(kind)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, object); err != nil {
 		return fmt.Errorf("understanding %s %s: %w", kind, item.GetName(), err)
 	}
-	g.layout().row(out, object, g.factory.Now())
+	l := g.layout()
+	l.deleted = deleted
+	l.row(out, object, g.factory.Now())
 	return nil
 }
 

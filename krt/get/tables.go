@@ -3,6 +3,7 @@ package get
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,6 +21,8 @@ const messageWidth = 80
 // layout says which columns a table has besides the usual ones.
 type layout struct {
 	namespaces, wide bool
+	// deleted tells that the object of this row does not exist any more.
+	deleted bool
 }
 
 // header returns the names of the columns for a kind.
@@ -55,7 +58,7 @@ func (l layout) runRow(run *corev1alpha1.Run, now time.Time) []string {
 	if d, ok := runs.Execution(run, now); ok {
 		took = runs.Duration(d)
 	}
-	cells = append(cells, run.Name, run.Spec.Runtime, phase(run), runs.Reason(run), exit, took, age(run.CreationTimestamp, now))
+	cells = append(cells, run.Name, run.Spec.Runtime, l.phase(run), runs.Reason(run), exit, took, age(run.CreationTimestamp, now))
 	if l.wide {
 		attempt := ""
 		if run.Status.Attempt > 0 {
@@ -67,8 +70,10 @@ func (l layout) runRow(run *corev1alpha1.Run, now time.Time) []string {
 	return cells
 }
 
-func phase(run *corev1alpha1.Run) string {
+func (l layout) phase(run *corev1alpha1.Run) string {
 	switch {
+	case l.deleted:
+		return "Deleted"
 	case run.DeletionTimestamp != nil:
 		return "Terminating"
 	case run.Status.Phase == "":
@@ -91,7 +96,10 @@ func (l layout) runtimeRow(runtime *corev1alpha1.Runtime, now time.Time) []strin
 	if c := meta.FindStatusCondition(runtime.Status.Conditions, corev1alpha1.RuntimeConditionAvailable); c != nil {
 		status, reason, message = string(c.Status), c.Reason, c.Message
 	}
-	if runtime.DeletionTimestamp != nil {
+	switch {
+	case l.deleted:
+		reason = "Deleted"
+	case runtime.DeletionTimestamp != nil:
 		reason = "Terminating"
 	}
 	image := ""
@@ -102,7 +110,7 @@ func (l layout) runtimeRow(runtime *corev1alpha1.Runtime, now time.Time) []strin
 	cells = append(cells, runtime.Name, fmt.Sprintf("%d/%d", runtime.Status.ReadyReplicas, desired), capacity.String(),
 		status, reason, image, age(runtime.CreationTimestamp, now))
 	if l.wide {
-		cells = append(cells, cli.OneLine(fmt.Sprint(runtime.Spec.Interpreter), messageWidth), cli.OneLine(message, messageWidth))
+		cells = append(cells, cli.OneLine(strings.Join(runtime.Spec.Interpreter, " "), messageWidth), cli.OneLine(message, messageWidth))
 	}
 	return cells
 }

@@ -28,7 +28,7 @@ func (g *getter) watchAll(ctx context.Context) error {
 		return err
 	}
 	for _, item := range found[0].items {
-		if err := show(item); err != nil {
+		if err := show(item, false); err != nil {
 			return err
 		}
 	}
@@ -53,27 +53,30 @@ func (g *getter) watchAll(ctx context.Context) error {
 	}
 }
 
+// shower prints one object, or that it was deleted.
+type shower func(object unstructured.Unstructured, deleted bool) error
+
 // liner returns the function that prints one object. A table aligns the first lines with those that come later.
-func (g *getter) liner(kind cli.Kind) (func(unstructured.Unstructured) error, error) {
+func (g *getter) liner(kind cli.Kind) (shower, error) {
 	if !g.table() {
 		printer, err := g.print.ToPrinter()
 		if err != nil {
 			return nil, cli.Usagef("%w", err)
 		}
-		return func(u unstructured.Unstructured) error { return printer.PrintObj(&u, g.factory.IO.Out) }, nil
+		return func(u unstructured.Unstructured, _ bool) error { return printer.PrintObj(&u, g.factory.IO.Out) }, nil
 	}
 	out := cli.NewTable(g.factory.IO.Out)
 	if !g.noHeaders {
 		cli.Row(out, g.layout().header(kind)...)
 	}
-	return func(u unstructured.Unstructured) error {
+	return func(u unstructured.Unstructured, deleted bool) error {
 		defer out.Flush()
-		return g.printRow(out, kind, u)
+		return g.printRow(out, kind, u, deleted)
 	}, nil
 }
 
 // watchOnce prints changes until the watch breaks, and returns the version seen last.
-func (g *getter) watchOnce(ctx context.Context, version string, show func(unstructured.Unstructured) error) (string, error) {
+func (g *getter) watchOnce(ctx context.Context, version string, show shower) (string, error) {
 	target := g.targets[0]
 	opts := g.listOptions(target)
 	opts.Limit = 0
@@ -85,7 +88,16 @@ func (g *getter) watchOnce(ctx context.Context, version string, show func(unstru
 		return version, err
 	}
 	defer w.Stop()
-	for event := range w.ResultChan() {
+	for {
+		var event watch.Event
+		open := false
+		select {
+		case <-ctx.Done():
+		case event, open = <-w.ResultChan():
+		}
+		if !open {
+			return version, nil
+		}
 		if event.Type == watch.Error {
 			return version, apierrors.FromObject(event.Object)
 		}
@@ -97,9 +109,8 @@ func (g *getter) watchOnce(ctx context.Context, version string, show func(unstru
 		if event.Type == watch.Bookmark {
 			continue
 		}
-		if err := show(*object); err != nil {
+		if err := show(*object, event.Type == watch.Deleted); err != nil {
 			return version, err
 		}
 	}
-	return version, nil
 }

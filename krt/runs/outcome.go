@@ -88,9 +88,9 @@ func Duration(d time.Duration) string {
 	case d < time.Second:
 		return fmt.Sprintf("%dms", d.Milliseconds())
 	case d < 10*time.Second:
-		return fmt.Sprintf("%.2fs", d.Truncate(10*time.Millisecond).Seconds())
+		return fmt.Sprintf("%gs", d.Truncate(10*time.Millisecond).Seconds())
 	case d < time.Minute:
-		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
+		return fmt.Sprintf("%gs", d.Truncate(100*time.Millisecond).Seconds())
 	case d < time.Hour:
 		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
 	case d < 24*time.Hour:
