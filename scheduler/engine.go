@@ -25,7 +25,8 @@ const (
 // engine decides. It is told what the informers see and how binds ended, and answers which Run to bind where and which
 // Runs to tell why they wait. It does no input or output, so that scenarios run in a test without a cluster.
 //
-// Every method takes the lock; none holds it longer than one cycle, or one call on as many Runs as it returns.
+// No method holds the lock longer than a few cycles: those that rejections take until one Run is placed, or those for
+// the classes of waiting Runs of one Runtime.
 type engine struct {
 	clock clock.PassiveClock
 	rules *framework.Framework

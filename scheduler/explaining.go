@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -22,13 +24,12 @@ type notice struct {
 // notices concludes why Runs wait, for every Runtime that has changed since the last call, and returns at most limit
 // Runs that are to be told.
 func (e *engine) notices(limit int) []notice {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	now := e.clock.Now()
-	for key := range e.unexplained {
-		delete(e.unexplained, key)
+	for _, key := range e.takeUnexplained() {
 		e.conclude(key, now)
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	var out []notice
 	for _, note := range e.book.Due(now, limit) {
 		if t, ok := e.runs[note.Run]; ok && t.state == runWaiting {
@@ -38,9 +39,20 @@ func (e *engine) notices(limit int) []notice {
 	return out
 }
 
+// takeUnexplained returns the Runtimes that have changed since the last call.
+func (e *engine) takeUnexplained() []types.NamespacedName {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	keys := slices.Collect(maps.Keys(e.unexplained))
+	clear(e.unexplained)
+	return keys
+}
+
 // conclude runs a cycle for one Run of each class that waits for an event, on what is known now: the words may have
 // changed though nothing has happened that helps, for instance because a Pod's image cannot be pulled.
 func (e *engine) conclude(key types.NamespacedName, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	var short []*framework.RunInfo
 	for _, info := range e.queue.Waiting(key) {
 		result := e.rules.Schedule(e.cache.Snapshot(key), info)

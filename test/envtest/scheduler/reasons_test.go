@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/scheduler"
@@ -148,10 +149,11 @@ func TestARunThatWasHandedBackWaitsForItsTime(t *testing.T) {
 	ns := shared.Namespace(t)
 	runtimeOf(t, ns, "sh", 1, "1")
 	shared.RuntimePod(t, ns, "sh", "pod-a")
-	start(t, scheduler.Options{Config: identity(t)})
+	clock := clocktesting.NewFakeClock(time.Now().Truncate(time.Second))
+	start(t, scheduler.Options{Config: identity(t), Clock: clock})
 	shared.Create(t, newRun(ns, "r", "sh"))
 	first := eventuallyRun(t, ns, "r", "scheduled", isScheduled)
-	next := metav1.NewMicroTime(time.Now().Add(3 * time.Second).Truncate(time.Microsecond))
+	next := metav1.NewMicroTime(clock.Now().Add(time.Hour))
 	err := patchStatus(t.Context(), first, func(s *corev1alpha1.RunStatus) {
 		s.Phase, s.AssignedPod, s.AssignedPodUID, s.Attempt, s.NextAttemptTime = corev1alpha1.RunPending, "", "", 2, &next
 		s.Reason = corev1alpha1.RunReasonScriptFailed
@@ -163,8 +165,10 @@ func TestARunThatWasHandedBackWaitsForItsTime(t *testing.T) {
 	shared.Create(t, newRun(ns, "s", "sh"))
 	succeed(t)(t.Context(), eventuallyRun(t, ns, "s", "scheduled", isScheduled))
 	eventuallyRun(t, ns, "r", "told when it is tried again", func(r *corev1alpha1.Run) bool {
+		clock.Step(time.Second)
 		return whyOf(r) == waits(corev1alpha1.ReasonBackoff, "attempt 2 is not tried before "+next.UTC().Format(time.RFC3339))
 	})
+	clock.SetTime(next.Time)
 	again := eventuallyRun(t, ns, "r", "scheduled again", isScheduled)
 	if again.Status.ScheduledTime.Before(&next) || again.Status.Attempt != 2 || again.Status.NextAttemptTime != nil {
 		t.Errorf("scheduled at %s (not before %s), attempt %d, next attempt %v",

@@ -42,25 +42,42 @@ func observe(t *testing.T, namespace string, finish func(context.Context, *corev
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	events, err := watching.Watch(ctx, &corev1alpha1.RunList{}, client.InNamespace(namespace))
-	if err != nil {
+	// The list gives the version to watch from: nothing that is stored later is missed.
+	list := &corev1alpha1.RunList{}
+	if err := watching.List(t.Context(), list, client.InNamespace(namespace)); err != nil {
 		t.Fatal(err)
 	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for e := range events.ResultChan() {
-			if run, ok := e.Object.(*corev1alpha1.Run); ok {
+		version := list.ResourceVersion
+		for ctx.Err() == nil {
+			// The API server ends the watch of a client that is slow; it goes on from where it was.
+			events, err := watching.Watch(ctx, &corev1alpha1.RunList{}, client.InNamespace(namespace),
+				&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}})
+			if err != nil {
+				continue
+			}
+			for e := range events.ResultChan() {
+				run, ok := e.Object.(*corev1alpha1.Run)
+				if ctx.Err() != nil {
+					return
+				}
+				if !ok {
+					t.Errorf("watching Runs from version %s: %v", version, e.Object)
+					return
+				}
+				version = run.ResourceVersion
 				w.see(e.Type, run)
 				if w.finish != nil && e.Type != watch.Deleted && isScheduled(run) {
 					wg.Go(func() { w.finish(ctx, run) })
 				}
 			}
+			events.Stop()
 		}
 	})
 	t.Cleanup(func() {
 		stop()
-		events.Stop()
 		wg.Wait()
 	})
 	return w
@@ -101,15 +118,17 @@ func (w *witness) count(phase corev1alpha1.RunPhase) int {
 	return n
 }
 
-// await waits until a number of Runs is in a phase.
+// await waits until a number of Runs is in a phase. It has patience as long as the number changes.
 func (w *witness) await(t *testing.T, phase corev1alpha1.RunPhase, want int) {
 	t.Helper()
-	cluster.Eventually(t, fmt.Sprintf("%d Runs to be %s", want, phase), func(context.Context) (bool, error) {
-		if got := w.count(phase); got != want {
-			return false, fmt.Errorf("%d Runs are %s", got, phase)
-		}
-		return true, nil
-	})
+	for last := w.count(phase); last != want; last = w.count(phase) {
+		cluster.Eventually(t, fmt.Sprintf("%d Runs to be %s", want, phase), func(context.Context) (bool, error) {
+			if w.count(phase) == last {
+				return false, fmt.Errorf("%d Runs are %s", last, phase)
+			}
+			return true, nil
+		})
+	}
 }
 
 // check reports Pods that had more Runs than capacity, and attempts that were bound more than once.
