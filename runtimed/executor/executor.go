@@ -81,7 +81,7 @@ type key struct {
 // Executor holds the claims of this Pod. It is the handler of a runs.Feed.
 type Executor struct {
 	Options
-	ctx context.Context //nolint:containedctx // the lifetime of the claims, which outlive the calls that start them
+	ctx context.Context // the lifetime of the claims, which outlive the calls that start them
 
 	draining chan struct{}
 	work     sync.WaitGroup
