@@ -7,7 +7,6 @@ import (
 	"kruntimes.io/kruntimes/krt/cli"
 	"kruntimes.io/kruntimes/krt/describe"
 	"kruntimes.io/kruntimes/krt/dev"
-	"kruntimes.io/kruntimes/krt/dev"
 	"kruntimes.io/kruntimes/krt/get"
 	"kruntimes.io/kruntimes/krt/logs"
 	"kruntimes.io/kruntimes/krt/run"
