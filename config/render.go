@@ -31,7 +31,7 @@ const (
 	RuntimedClusterRole = "kruntimes-runtimed"
 )
 
-//go:embed clusterscope crd default dev flowcontrol manager namespace policy rbac samples scheduler
+//go:embed clusterscope components crd default dev flowcontrol manager namespace policy rbac samples scheduler
 var tree embed.FS
 
 // Render builds one overlay of the embedded tree and returns its objects as YAML documents.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -57,6 +58,7 @@ func TestRenderInstallsAllKinds(t *testing.T) {
 		"FlowSchema/kruntimes-components", "Namespace/kruntimes-system",
 		"Role/kruntimes-system/kruntimes-leader-election", "RoleBinding/kruntimes-system/kruntimes-leader-election",
 		"ServiceAccount/kruntimes-system/kruntimes-manager", "ServiceAccount/kruntimes-system/kruntimes-scheduler",
+		"ValidatingAdmissionPolicy/kruntimes-no-workspaces", "ValidatingAdmissionPolicyBinding/kruntimes-no-workspaces",
 		"ValidatingAdmissionPolicy/kruntimes-run-identity", "ValidatingAdmissionPolicy/kruntimes-run-status",
 		"ValidatingAdmissionPolicyBinding/kruntimes-run-identity", "ValidatingAdmissionPolicyBinding/kruntimes-run-status",
 	}
@@ -139,6 +141,12 @@ func TestBindingsNameWhatExists(t *testing.T) {
 			if !accounts[s.Namespace+"/"+s.Name] {
 				t.Errorf("%s binds to %s/%s, which is not there", name, s.Namespace, s.Name)
 			}
+		}
+	}
+	policies := typed[admissionregistrationv1.ValidatingAdmissionPolicy](t, objects, "ValidatingAdmissionPolicy")
+	for name, binding := range typed[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, objects, "ValidatingAdmissionPolicyBinding") {
+		if policies[binding.Spec.PolicyName] == nil {
+			t.Errorf("%s binds policy %s, which is not there", name, binding.Spec.PolicyName)
 		}
 	}
 	for name, binding := range typed[rbacv1.RoleBinding](t, objects, "RoleBinding") {

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/client-go/rest"
@@ -24,5 +25,5 @@ func newStoppableCache(cfg *rest.Config, options cache.Options) (cache.Cache, er
 
 // WaitForCacheSync returns true when the cache is filled, and also when ctx ends because everything stops.
 func (c stoppableCache) WaitForCacheSync(ctx context.Context) bool {
-	return c.Cache.WaitForCacheSync(ctx) || context.Cause(ctx) == context.Canceled
+	return c.Cache.WaitForCacheSync(ctx) || errors.Is(ctx.Err(), context.Canceled)
 }

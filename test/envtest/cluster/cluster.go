@@ -40,9 +40,6 @@ const startDeadline = 30 * time.Minute
 // startTimeout is how long etcd and the API server may take to be ready on a machine that is busy otherwise.
 const startTimeout = 3 * time.Minute
 
-// patience is how long a process of the control plane may take to start, or to stop, on a busy machine.
-const patience = 3 * time.Minute
-
 // Cluster is a running control plane.
 type Cluster struct {
 	env    *envtest.Environment

@@ -16,25 +16,25 @@ import (
 )
 
 // User returns the configuration of an ordinary user who holds the given rules in the namespace, and nothing else.
-func (c *Cluster) User(t testing.TB, namespace, name string, rules ...rbacv1.PolicyRule) *rest.Config {
-	t.Helper()
+func (c *Cluster) User(tb testing.TB, namespace, name string, rules ...rbacv1.PolicyRule) *rest.Config {
+	tb.Helper()
 	meta := metav1.ObjectMeta{Name: name, Namespace: namespace}
-	c.Create(t, &rbacv1.Role{ObjectMeta: meta, Rules: rules})
-	c.Create(t, &rbacv1.RoleBinding{ObjectMeta: meta,
+	c.Create(tb, &rbacv1.Role{ObjectMeta: meta, Rules: rules})
+	c.Create(tb, &rbacv1.RoleBinding{ObjectMeta: meta,
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}}})
 	for _, rule := range rules {
-		c.waitUntilAllowed(t, name, namespace, rule)
+		c.waitUntilAllowed(tb, name, namespace, rule)
 	}
 	cfg := c.Config()
 	cfg.Impersonate = rest.ImpersonationConfig{UserName: name}
 	return cfg
 }
 
-func (c *Cluster) waitUntilAllowed(t testing.TB, user, namespace string, rule rbacv1.PolicyRule) {
-	t.Helper()
+func (c *Cluster) waitUntilAllowed(tb testing.TB, user, namespace string, rule rbacv1.PolicyRule) {
+	tb.Helper()
 	resource, subresource, _ := strings.Cut(rule.Resources[0], "/")
-	Eventually(t, "the rights of "+user+" to take effect", func(ctx context.Context) (bool, error) {
+	Eventually(tb, "the rights of "+user+" to take effect", func(ctx context.Context) (bool, error) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: user,
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: rule.Verbs[0],
@@ -47,31 +47,31 @@ func (c *Cluster) waitUntilAllowed(t testing.TB, user, namespace string, rule rb
 
 // ServiceAccount returns the configuration of a ServiceAccount, with a token that is bound to no Pod. The account is
 // made where it is not there.
-func (c *Cluster) ServiceAccount(t testing.TB, namespace, name string) *rest.Config {
-	t.Helper()
-	return c.tokenConfig(t, namespace, name, nil)
+func (c *Cluster) ServiceAccount(tb testing.TB, namespace, name string) *rest.Config {
+	tb.Helper()
+	return c.tokenConfig(tb, namespace, name, nil)
 }
 
 // Pod returns the configuration that the given Pod finds in its projected token: its ServiceAccount, bound to the Pod.
-func (c *Cluster) Pod(t testing.TB, pod *corev1.Pod) *rest.Config {
-	t.Helper()
+func (c *Cluster) Pod(tb testing.TB, pod *corev1.Pod) *rest.Config {
+	tb.Helper()
 	account := pod.Spec.ServiceAccountName
 	if account == "" {
 		account = "default"
 	}
-	return c.tokenConfig(t, pod.Namespace, account,
+	return c.tokenConfig(tb, pod.Namespace, account,
 		&authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID})
 }
 
-func (c *Cluster) tokenConfig(t testing.TB, namespace, name string, bound *authenticationv1.BoundObjectReference) *rest.Config {
-	t.Helper()
+func (c *Cluster) tokenConfig(tb testing.TB, namespace, name string, bound *authenticationv1.BoundObjectReference) *rest.Config {
+	tb.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	if err := c.admin.Create(t.Context(), account); err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Fatalf("creating ServiceAccount %s: %v", name, err)
+	if err := c.admin.Create(tb.Context(), account); err != nil && !apierrors.IsAlreadyExists(err) {
+		tb.Fatalf("creating ServiceAccount %s: %v", name, err)
 	}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: bound}}
-	if err := c.admin.SubResource("token").Create(t.Context(), account, request); err != nil {
-		t.Fatalf("requesting a token of ServiceAccount %s: %v", name, err)
+	if err := c.admin.SubResource("token").Create(tb.Context(), account, request); err != nil {
+		tb.Fatalf("requesting a token of ServiceAccount %s: %v", name, err)
 	}
 	cfg := rest.AnonymousClientConfig(c.Config())
 	cfg.QPS = -1
@@ -80,11 +80,11 @@ func (c *Cluster) tokenConfig(t testing.TB, namespace, name string, bound *authe
 }
 
 // Client makes an uncached client from one of the configurations above.
-func Client(t testing.TB, cfg *rest.Config) client.Client {
-	t.Helper()
+func Client(tb testing.TB, cfg *rest.Config) client.Client {
+	tb.Helper()
 	made, err := client.New(cfg, client.Options{Scheme: Scheme()})
 	if err != nil {
-		t.Fatalf("making a client: %v", err)
+		tb.Fatalf("making a client: %v", err)
 	}
 	return made
 }

@@ -61,7 +61,7 @@ func TestRunSpec(t *testing.T) {
 		"a git source over ssh":      {`{"runtime":"sh","source":{"git":{"url":"ssh://git@example.com/r.git"}},"mode":{"task":{"entrypoint":"a"}}}`, ""},
 		"a script of 256 KiB":        {`{"runtime":"sh","source":{"inline":"` + strings.Repeat("x", 262144) + `"}}`, ""},
 		"all durations and a policy": {`{` + commandRun + `,"timeout":"1h30m","retryPolicy":{"maxAttempts":3,"backoff":"0s","maxBackoff":"5m","retryOn":["ScriptFailed"]}}`, ""},
-		"a workspace by name":        {`{` + commandRun + `,"workspace":{"name":"w"}}`, ""},
+		"a workspace by name":        {`{` + commandRun + `,"workspace":{"name":"w"}}`, "spec.workspace cannot be used: the workspaces group is not enabled"},
 		"an artifact input":          {input(good, "in/a..b"), ""},
 		"affinity":                   {affinity(`{"labelSelector":{"matchLabels":{"a":"b"}},"topologyKey":"kruntimes.io/runtime-pod"}`), ""},
 
@@ -127,7 +127,7 @@ func TestRunSpec(t *testing.T) {
 
 func TestOnlyCancelAndTimeToLiveOfARunAreMutable(t *testing.T) {
 	ns := shared.Namespace(t)
-	const full = `{"runtime":"sh","source":{"inline":"true"},"mode":{"task":{"args":["a"]}},"workspace":{"name":"w"},
+	const full = `{"runtime":"sh","source":{"inline":"true"},"mode":{"task":{"args":["a"]}},
 		"affinity":{"runAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"labelSelector":{"matchLabels":{"a":"b"}},"topologyKey":"kruntimes.io/runtime-pod"}]}},
 		"env":[{"name":"A","value":"1"}],"resources":{"requests":{"runs":"1"}},"timeout":"1m","retryPolicy":{"maxAttempts":2}}`
 	run := manifest(t, "Run", ns, "full", full)
@@ -138,7 +138,7 @@ func TestOnlyCancelAndTimeToLiveOfARunAreMutable(t *testing.T) {
 		"runtime":        {`{"runtime":"other"}`},
 		"source":         {`{"source":{"inline":"false"}}`, `{"source":null}`},
 		"mode":           {`{"mode":{"task":{"args":["b"]}}}`, `{"mode":null}`},
-		"workspace":      {`{"workspace":{"name":"v"}}`, `{"workspace":null}`},
+		"workspace":      {`{"workspace":{"name":"v"}}`},
 		"affinity":       {`{"affinity":null}`},
 		"artifactInputs": {`{"artifactInputs":[{"path":"a","artifact":{"name":"a","driver":"Filesystem","type":"File","location":{"filesystem":{"path":"runs/0b6c1f0e-5a43-4a0e-8f0e-3a1d1b1c1d1e/artifacts/a"}}}}]}`},
 		"env":            {`{"env":[{"name":"A","value":"2"}]}`, `{"env":null}`},
@@ -178,7 +178,7 @@ func TestOnlyCancelAndTimeToLiveOfARunAreMutable(t *testing.T) {
 // TestARunShowsAPhaseWithoutAWrite also looks at the other defaults.
 func TestARunShowsAPhaseWithoutAWrite(t *testing.T) {
 	ns := shared.Namespace(t)
-	created := manifest(t, "Run", ns, "r", `{"runtime":"sh","source":{"inline":"true"},"workspace":{"name":"w"}}`)
+	created := manifest(t, "Run", ns, "r", `{"runtime":"sh","source":{"inline":"true"}}`)
 	created.Object["status"] = map[string]any{"phase": "Succeeded", "attempt": int64(7)}
 	shared.Create(t, created)
 	if phase, _, _ := unstructured.NestedString(created.Object, "status", "phase"); phase != "Pending" {
@@ -191,8 +191,8 @@ func TestARunShowsAPhaseWithoutAWrite(t *testing.T) {
 	if run.ResourceVersion != created.GetResourceVersion() || run.Status.Phase != corev1alpha1.RunPending || run.Status.Attempt != 0 {
 		t.Errorf("got %+v in version %s, want a pending Run in version %s", run.Status, run.ResourceVersion, created.GetResourceVersion())
 	}
-	if w := run.Spec.Workspace; run.Spec.Mode.Task == nil || w.Kind != "PersistentWorkspace" || w.APIGroup != "workspaces.kruntimes.io/v1alpha1" {
-		t.Errorf("got mode %+v and workspace %+v", run.Spec.Mode, w)
+	if run.Spec.Mode.Task == nil {
+		t.Errorf("got mode %+v, want task", run.Spec.Mode)
 	}
 	byPhase := &corev1alpha1.RunList{}
 	if err := shared.Admin().List(t.Context(), byPhase, client.InNamespace(ns), client.MatchingFields{"status.phase": "Pending"}); err != nil {
