@@ -104,6 +104,11 @@ func (c *Cluster) prepare() (err error) {
 	if err := c.publish(); err != nil {
 		return err
 	}
+	if c.options.OwnsProcess {
+		if err := c.divertLogs(); err != nil {
+			return err
+		}
+	}
 	c.creds, err = makeCredentials(c.dirs, &c.options)
 	return err
 }

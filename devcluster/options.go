@@ -30,8 +30,8 @@ type Options struct {
 	Groups []string
 	// Binaries are the programs that the cluster runs.
 	Binaries Binaries
-	// OwnsProcess says that the calling process starts no other children than this cluster's. The cluster then also
-	// ends what a crashed part has left behind.
+	// OwnsProcess says that the calling process is there for this cluster and starts no other children. The cluster
+	// then also ends what a crashed part has left behind, and sends the logs of Kubernetes' libraries to a file.
 	OwnsProcess bool
 	// Progress receives lines for people during the start. Default: nothing is written.
 	Progress io.Writer

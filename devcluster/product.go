@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"kruntimes.io/kruntimes/config"
 	"kruntimes.io/kruntimes/devcluster/process"
@@ -157,4 +159,15 @@ func fileLogger(path string) (logr.Logger, error) {
 	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(encoding), zapcore.Lock(file), zapcore.InfoLevel)
 	return zapr.NewLogger(zap.New(core)), nil
+}
+
+// divertLogs sends what the libraries of Kubernetes log without being asked to a file.
+func (c *Cluster) divertLogs() error {
+	log, err := fileLogger(c.dirs.log("libraries"))
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(log)
+	klog.SetLogger(log)
+	return nil
 }

@@ -123,7 +123,25 @@ func transitionTime(previous *corev1.PodStatus, c corev1.PodCondition, now time.
 // statusPatch is a strategic merge patch: lists of containers are replaced, conditions of other owners stay. The UID
 // makes a patch for a Pod that was replaced under its name fail.
 func statusPatch(uid types.UID, s *corev1.PodStatus) ([]byte, error) {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "status": s})
+	content, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the Pod's status: %w", err)
+	}
+	var status map[string]any
+	if err := json.Unmarshal(content, &status); err != nil {
+		return nil, fmt.Errorf("encoding the Pod's status: %w", err)
+	}
+	conditions, _ := status["conditions"].([]any)
+	for _, c := range conditions {
+		// Conditions are merged one by one, and what is left out stays as it was.
+		fields, _ := c.(map[string]any)
+		for _, name := range []string{"reason", "message"} {
+			if _, set := fields[name]; !set {
+				fields[name] = nil
+			}
+		}
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "status": status})
 	if err != nil {
 		return nil, fmt.Errorf("encoding the Pod's status: %w", err)
 	}
