@@ -4,12 +4,13 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/go-logr/logr/testr"
+	"github.com/go-logr/logr/funcr"
 
 	"kruntimes.io/kruntimes/config"
 	"kruntimes.io/kruntimes/manager"
@@ -26,7 +27,8 @@ func startManager(t *testing.T, change ...func(*manager.Options)) (stop func()) 
 	for _, c := range change {
 		c(&options)
 	}
-	ctx, cancel := context.WithCancel(logr.NewContext(t.Context(), testr.New(t)))
+	log, silence := testLog(t)
+	ctx, cancel := context.WithCancel(logr.NewContext(t.Context(), log))
 	done := make(chan error, 1)
 	go func() { done <- manager.Run(ctx, options) }()
 	stopped := false
@@ -36,12 +38,34 @@ func startManager(t *testing.T, change ...func(*manager.Options)) (stop func()) 
 		}
 		stopped = true
 		cancel()
-		if err := <-done; err != nil {
+		err := <-done
+		silence()
+		if err != nil {
 			t.Errorf("the manager ended with %v", err)
 		}
 	}
 	t.Cleanup(stop)
 	return stop
+}
+
+// testLog logs into the test until it is silenced: goroutines of a manager may outlive it for a moment, and a test that
+// is over must not be written to.
+func testLog(t *testing.T) (log logr.Logger, silence func()) {
+	t.Helper()
+	var mu sync.Mutex
+	silent := false
+	log = funcr.New(func(prefix, args string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !silent {
+			t.Log(prefix, args)
+		}
+	}, funcr.Options{})
+	return log, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		silent = true
+	}
 }
 
 // TestAManagerCanBeStoppedWhileItStarts stops managers at ever later moments of their start.
