@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"kruntimes.io/kruntimes/devcluster"
 	"kruntimes.io/kruntimes/krt/cli"
 )
 
@@ -26,6 +27,8 @@ type Options struct {
 	Out, ErrOut io.Writer
 	// Signals delivers what ends a command: interrupts and requests to terminate.
 	Signals <-chan os.Signal
+	// Environ is the environment, as os.Environ returns it.
+	Environ []string
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -37,6 +40,7 @@ func Main(ctx context.Context, o Options) int {
 		f.Name = "kubectl krt"
 	}
 	f.Args = o.Args[1:]
+	f.Fallback = func() (string, bool) { return devKubeconfig(o.Environ) }
 	ctx, f.Interrupts = cli.NewInterrupts(ctx)
 
 	done := make(chan error, 1)
@@ -51,6 +55,16 @@ func Main(ctx context.Context, o Options) int {
 			}
 		}
 	}
+}
+
+// devKubeconfig returns the kubeconfig of the local cluster of "krt dev up" in its usual place, if one runs there.
+func devKubeconfig(environ []string) (string, bool) {
+	dir, err := devcluster.DefaultStateDir(environ)
+	if err != nil {
+		return "", false
+	}
+	state, err := devcluster.ReadState(dir)
+	return state.Kubeconfig, err == nil && state.Phase == devcluster.Ready
 }
 
 // report tells a person about err and returns its exit code.
@@ -107,6 +121,8 @@ func NewCommand(f *cli.Factory) *cobra.Command {
 }
 
 const long = `krt dispatches scripts and commands as Runs into the warm Pods of a Runtime, and shows what becomes of them.
+
+The cluster is that of your kubeconfig, as for kubectl. Where you have none, it is that of "krt dev up", if it runs.
 
 Exit codes: 0 success, 1 the work failed, 2 the command line is wrong, 3 the cluster could not be reached,
 130 interrupted. "krt run --follow" ends with the script's own exit code, with 124 when the Run ran into its

@@ -15,6 +15,7 @@ func main() {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	os.Exit(krt.Main(context.Background(), krt.Options{
-		Args: os.Args, In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr, Signals: signals, Now: time.Now,
+		Args: os.Args, In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr, Signals: signals,
+		Environ: os.Environ(), Now: time.Now,
 	}))
 }

@@ -144,7 +144,7 @@ func one(ctx context.Context, o *options, c client.Client, key client.ObjectKey)
 	said := "cancel requested"
 	if o.dryRun {
 		said = "would be cancelled (dry run)"
-	} else if _, err = runs.RequestCancel(ctx, c, key.Namespace, key.Name); err != nil {
+	} else if err = runs.RequestCancel(ctx, c, key.Namespace, key.Name, runs.CancelOnly); err != nil {
 		return fmt.Errorf("cancelling Run %s: %w", key.Name, err)
 	}
 	_, err = fmt.Fprintf(o.factory.IO.Out, "run.kruntimes.io/%s %s\n", key.Name, said)

@@ -38,6 +38,9 @@ type Factory struct {
 	// Args is the command line without the program.
 	Args []string
 
+	// Fallback returns the kubeconfig of a local cluster that runs, for a person who has configured none. May be nil.
+	Fallback func() (kubeconfig string, ok bool)
+
 	// RESTConfig returns the configuration of the cluster's client. Default: from ConfigFlags.
 	RESTConfig func() (*rest.Config, error)
 	// Client returns the client for Runs, Runtimes, Pods and events. It makes no discovery request. Default: from RESTConfig.
@@ -66,21 +69,36 @@ func (f *Factory) restConfig() (*rest.Config, error) {
 	if err != nil {
 		return nil, f.badConfig(err)
 	}
-	config, err := rest.InClusterConfig()
-	explicit := len(raw.Clusters) > 0 || set(f.ConfigFlags.APIServer)
-	if !explicit && err != nil {
-		return nil, WithHint(&NoClusterError{Reason: "no cluster is configured: found no kubeconfig file and no --server"},
-			"start a local cluster with `%s dev up`, or name a kubeconfig with --kubeconfig or $KUBECONFIG", f.Name)
-	}
-	if explicit {
+	var config *rest.Config
+	if len(raw.Clusters) > 0 || set(f.ConfigFlags.APIServer) {
 		if config, err = loader.ClientConfig(); err != nil {
 			return nil, f.badConfig(err)
 		}
+	} else if config, err = f.unconfigured(); err != nil {
+		return nil, err
 	}
 	config.UserAgent = "krt"
 	config.QPS = -1
 	config.WarningHandler = rest.NewWarningWriter(f.IO.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
 	return config, nil
+}
+
+// unconfigured finds a cluster for a person who names none: the one around this Pod, or a local one.
+func (f *Factory) unconfigured() (*rest.Config, error) {
+	if config, err := rest.InClusterConfig(); err == nil {
+		return config, nil
+	}
+	if f.Fallback != nil {
+		if kubeconfig, ok := f.Fallback(); ok {
+			config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+			if err != nil {
+				return nil, f.badConfig(err)
+			}
+			return config, nil
+		}
+	}
+	return nil, WithHint(&NoClusterError{Reason: "no cluster is configured: found no kubeconfig file and no --server"},
+		"start a local cluster with `%s dev up`, or name a kubeconfig with --kubeconfig or $KUBECONFIG", f.Name)
 }
 
 // badConfig says which file is wrong.

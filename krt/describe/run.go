@@ -98,9 +98,9 @@ func (v *runView) times(p *page) {
 	run, status := v.run, v.run.Status
 	p.field("Created", p.ago(run.CreationTimestamp.Time))
 	if status.ScheduledTime != nil {
-		p.field("Assigned", fmt.Sprintf("%s, waited %s", stamp(status.ScheduledTime), runs.Duration(runs.Wait(run, p.now))))
+		p.field("Assigned", fmt.Sprintf("%s, waited %s", stamp(status.ScheduledTime), runs.Waited(run, p.now)))
 	} else if !status.Phase.IsTerminal() {
-		p.field("Waiting for", runs.Duration(runs.Wait(run, p.now)))
+		p.field("Waiting for", runs.Waited(run, p.now))
 	}
 	if status.NextAttemptTime != nil && status.Phase == corev1alpha1.RunPending {
 		p.field("Next attempt", stamp(status.NextAttemptTime))

@@ -64,7 +64,7 @@ func (l layout) runRow(run *corev1alpha1.Run, now time.Time) []string {
 		if run.Status.Attempt > 0 {
 			attempt = fmt.Sprint(run.Status.Attempt)
 		}
-		cells = append(cells, attempt, runs.Duration(runs.Wait(run, now)), run.Status.AssignedPod,
+		cells = append(cells, attempt, runs.Waited(run, now), run.Status.AssignedPod,
 			cli.OneLine(runs.Message(run), messageWidth))
 	}
 	return cells

@@ -21,6 +21,10 @@ import (
 // requestPatience bounds each request that tidies up after a followed Run.
 const requestPatience = 10 * time.Second
 
+// sameInterrupt is how long after an interrupt another one counts as the same: shells, timeout(1) and others that run
+// krt often send the signal to the process and to its group.
+const sameInterrupt = 250 * time.Millisecond
+
 // session is one Run that is created, followed and tidied up.
 type session struct {
 	*options
@@ -141,6 +145,16 @@ func (s *session) handleInterrupts(ctx context.Context, leave context.CancelFunc
 	cancelling, stop := context.WithCancel(ctx)
 	defer stop()
 	go s.cancelRun(cancelling)
+	same := s.clock.After(sameInterrupt)
+	for patient := true; patient; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-interrupts:
+		case <-same:
+			patient = false
+		}
+	}
 	select {
 	case <-ctx.Done():
 		return
@@ -158,8 +172,12 @@ func (s *session) cancelRun(ctx context.Context) {
 		return
 	case run = <-s.created:
 	}
+	mode := runs.CancelOnly
+	if s.remove {
+		mode = runs.CancelAndDelete // krt may not be there any more to do it
+	}
 	for told := false; ; told = true {
-		_, err := runs.RequestCancel(ctx, s.client, run.Namespace, run.Name)
+		err := runs.RequestCancel(ctx, s.client, run.Namespace, run.Name, mode)
 		if err == nil || ctx.Err() != nil {
 			return
 		}

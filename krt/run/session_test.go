@@ -166,13 +166,13 @@ func TestSession(t *testing.T) {
 			s.Outputs = map[string]corev1alpha1.OutputValue{"b": "2", "a": "1\nmore"}
 		}), wantOut: "hello\n", wantErr: created + "krt: Run build Succeeded\n     output a=1\\nmore\n     output b=2\n"},
 		"the script's exit code": {story: ends(corev1alpha1.RunFailed, failed(corev1alpha1.RunReasonScriptFailed, ptr.To[int32](7))), wantCode: 7,
-			wantOut: "hello\n", wantErr: created + "krt: Run build Failed: ScriptFailed, exit code 7\n"},
+			wantOut: "hello\n", wantErr: created + "krt: Run build Failed (ScriptFailed, exit code 7)\n"},
 		"a script ended by a signal": {options: options{quiet: true}, story: ends(corev1alpha1.RunFailed, failed(corev1alpha1.RunReasonOOMKilled, ptr.To[int32](137))), wantCode: 137,
-			wantOut: "hello\n", wantErr: "krt: Run build Failed: OOMKilled, exit code 137\n     words\n"},
+			wantOut: "hello\n", wantErr: "krt: Run build Failed (OOMKilled, exit code 137)\n     words\n"},
 		"invalid outputs of a script that succeeded": {options: options{remove: true}, story: ends(corev1alpha1.RunFailed, failed(corev1alpha1.RunReasonOutputsInvalid, ptr.To[int32](0))),
-			wantCode: cli.ExitFailed, wantOut: "hello\n", wantErr: created + "krt: Run build Failed: OutputsInvalid\n     words\n", wantGone: true},
+			wantCode: cli.ExitFailed, wantOut: "hello\n", wantErr: created + "krt: Run build Failed (OutputsInvalid)\n     words\n", wantGone: true},
 		"a timeout": {options: options{quiet: true}, story: ends(corev1alpha1.RunTimeout, failed(corev1alpha1.RunReasonTimeout, ptr.To[int32](143))), wantCode: cli.ExitTimeout,
-			wantOut: "hello\n", wantErr: "krt: Run build Timeout: exit code 143\n     words\n"},
+			wantOut: "hello\n", wantErr: "krt: Run build Timeout (exit code 143)\n     words\n"},
 		"cancelled by somebody else": {options: options{quiet: true}, story: ends(corev1alpha1.RunCancelled, failed(corev1alpha1.RunReasonCancelled, nil)), wantCode: cli.ExitInterrupted,
 			wantOut: "hello\n", wantErr: "krt: Run build Cancelled\n     words\n"},
 		"deleted by somebody else": {options: options{quiet: true}, story: func(st *stage) {
@@ -186,13 +186,14 @@ func TestSession(t *testing.T) {
 			st.become(corev1alpha1.RunRunning)
 			st.print("begun")
 			st.interrupts.Notify()
+			st.interrupts.Notify() // of the same ctrl-C
 			st.untilCancelRequested()
 			<-time.After(time.Minute)
 			st.print("tidied up")
 			st.end()
 			st.become(corev1alpha1.RunCancelled, failed(corev1alpha1.RunReasonCancelled, ptr.To[int32](143)))
 		}, wantCode: cli.ExitInterrupted, wantOut: "begun\ntidied up\n", wantGone: true,
-			wantErr: "krt: cancelling the Run; press ctrl-C again to leave at once\nkrt: Run build Cancelled: exit code 143\n     words\n"},
+			wantErr: "krt: cancelling the Run; press ctrl-C again to leave at once\nkrt: Run build Cancelled (exit code 143)\n     words\n"},
 		"ctrl-C, but the script succeeds": {options: options{quiet: true}, story: func(st *stage) {
 			st.become(corev1alpha1.RunRunning)
 			st.interrupts.Notify()
@@ -204,6 +205,7 @@ func TestSession(t *testing.T) {
 			st.become(corev1alpha1.RunRunning)
 			st.interrupts.Notify()
 			st.untilCancelRequested()
+			<-time.After(sameInterrupt)
 			st.interrupts.Notify()
 		}, wantCode: cli.ExitInterrupted,
 			wantErr: "krt: cancelling the Run; press ctrl-C again to leave at once\nkrt: left before the end of Run build; see `krt get run build -n team`\n"},
@@ -260,6 +262,7 @@ func TestLeavingARequestThatHangs(t *testing.T) {
 		st = newStage(t, interceptor.Funcs{
 			Create: func(ctx context.Context, _ client.WithWatch, _ client.Object, _ ...client.CreateOption) error {
 				st.interrupts.Notify()
+				<-time.After(sameInterrupt + time.Millisecond)
 				st.interrupts.Notify()
 				<-ctx.Done()
 				return ctx.Err()

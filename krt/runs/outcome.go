@@ -32,8 +32,10 @@ func ExitCode(run *corev1alpha1.Run) int {
 // Outcome puts into one line how a finished Run ended.
 func Outcome(run *corev1alpha1.Run) string {
 	status := run.Status
-	var b strings.Builder
-	fmt.Fprintf(&b, "Run %s %s", run.Name, status.Phase)
+	text := fmt.Sprintf("Run %s %s", run.Name, status.Phase)
+	if d, ok := Execution(run, time.Time{}); ok {
+		text += " after " + Duration(d)
+	}
 	var details []string
 	if status.Phase != corev1alpha1.RunSucceeded && status.Reason != "" && string(status.Reason) != string(status.Phase) {
 		details = append(details, string(status.Reason))
@@ -41,13 +43,10 @@ func Outcome(run *corev1alpha1.Run) string {
 	if status.ExitCode != nil && *status.ExitCode != 0 {
 		details = append(details, fmt.Sprintf("exit code %d", *status.ExitCode))
 	}
-	if d, ok := Execution(run, time.Time{}); ok {
-		details = append(details, "after "+Duration(d))
-	}
 	if len(details) > 0 {
-		b.WriteString(": " + strings.Join(details, ", "))
+		text += " (" + strings.Join(details, ", ") + ")"
 	}
-	return b.String()
+	return text
 }
 
 // Execution returns how long the last attempt has executed, up to now when it still does. It returns false when there
@@ -66,16 +65,20 @@ func Execution(run *corev1alpha1.Run, now time.Time) (time.Duration, bool) {
 	return max(end.Sub(start.Time), 0), true
 }
 
-// Wait returns how long the Run waited, or has been waiting, for the Pod of its present attempt. The creation time has
-// whole seconds, and so is the answer for a first attempt.
-func Wait(run *corev1alpha1.Run, now time.Time) time.Duration {
+// Waited says how long the Run waited, or has been waiting, for the Pod of its present attempt. A creation time has whole
+// seconds, and so has the answer.
+func Waited(run *corev1alpha1.Run, now time.Time) string {
 	end := now
 	if run.Status.ScheduledTime != nil {
 		end = run.Status.ScheduledTime.Time
 	} else if run.Status.CompletionTime != nil {
 		end = run.Status.CompletionTime.Time
 	}
-	return max(end.Sub(run.CreationTimestamp.Time), 0)
+	wait := end.Sub(run.CreationTimestamp.Time)
+	if wait < time.Second {
+		return "<1s"
+	}
+	return Duration(wait.Truncate(time.Second))
 }
 
 // Duration writes a duration for people: three digits matter, and small ones more than large ones.

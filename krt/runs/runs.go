@@ -22,17 +22,23 @@ func Get(ctx context.Context, c client.Reader, namespace, name string) (*corev1a
 	return run, nil
 }
 
-// cancelPatch asks for the end of a Run. It is a merge patch that changes nothing else, and may be sent again.
-var cancelPatch = []byte(`{"spec":{"cancelRequested":true}}`)
+// CancelMode says what else a request to cancel asks for.
+type CancelMode string
 
-// RequestCancel asks for the end of a Run and returns the Run as the request left it.
-func RequestCancel(ctx context.Context, c client.Writer, namespace, name string) (*corev1alpha1.Run, error) {
+// The modes are merge patches that change nothing else, and may be sent again.
+const (
+	// CancelOnly asks for the end of a Run.
+	CancelOnly CancelMode = `{"spec":{"cancelRequested":true}}`
+	// CancelAndDelete asks for the end of a Run, and that the cluster deletes it then.
+	CancelAndDelete CancelMode = `{"spec":{"cancelRequested":true,"ttlSecondsAfterFinished":0}}`
+)
+
+// RequestCancel asks for the end of a Run.
+func RequestCancel(ctx context.Context, c client.Writer, namespace, name string, mode CancelMode) error {
 	run := &corev1alpha1.Run{}
 	run.Namespace, run.Name = namespace, name
-	if err := c.Patch(ctx, run, client.RawPatch(types.MergePatchType, cancelPatch)); err != nil {
-		return nil, cli.Missing(err, cli.KindRun, namespace, name)
-	}
-	return run, nil
+	err := c.Patch(ctx, run, client.RawPatch(types.MergePatchType, []byte(mode)))
+	return cli.Missing(err, cli.KindRun, namespace, name)
 }
 
 // Delete deletes exactly this Run, not a later one of its name. A Run that is gone already is no error.

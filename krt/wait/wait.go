@@ -162,7 +162,7 @@ func one(ctx context.Context, o *options, c client.WithWatch, key client.ObjectK
 		case verdict == yes:
 			return report(o, key.Name, string(sight.Run.Status.Phase))
 		case verdict == never:
-			return fmt.Errorf("%s, so it is never %s", runs.Outcome(sight.Run), o.goal)
+			return fmt.Errorf("the Run %s cannot be %s any more: %s", key.Name, o.goal, runs.Outcome(sight.Run))
 		case sight.Deleted && o.goal == goalDeleted:
 			return report(o, key.Name, "deleted")
 		case sight.Deleted:
