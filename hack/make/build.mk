@@ -1,8 +1,6 @@
 # The five binaries.
 
 BINARIES := manager scheduler runtimed runtime-server krt
-# Without gRPC's request tracing the linker can drop what templates might call by name: 4 MB of runtimed.
-TAGS := grpcnotrace
 LDFLAGS := -s -w -X $(MODULE)/version.version=$(VERSION)
 
 ##@ Build
@@ -13,7 +11,7 @@ build: $(BINARIES:%=build-%) ## Build all binaries into bin/.
 # The go command knows best what is out of date, so these are phony.
 .PHONY: $(BINARIES:%=build-%)
 $(BINARIES:%=build-%): build-%:
-	CGO_ENABLED=0 $(GO) build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/$* ./cmd/$*
+	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/$* ./cmd/$*
 
 IMAGE_TAG ?= dev
 DOCKER ?= docker

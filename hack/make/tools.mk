@@ -28,7 +28,7 @@ define build-tool
 $(call tool,$(1)):
 	@echo "building $(1), once per version" >&2
 	@mkdir -p $(BIN)/tools && rm -f $(BIN)/tools/.$(1)-????????????
-	cd $(2) && CGO_ENABLED=0 $(GO) build -trimpath -o $(CURDIR)/$(BIN)/tools/$(1) $$(PACKAGE_$(1))
+	cd $(2) && $(GO) build -o $(CURDIR)/$(BIN)/tools/$(1) $$(PACKAGE_$(1))
 	@touch $$@
 endef
 $(foreach t,$(TOOLS),$(eval $(call build-tool,$(t),hack/tools)))

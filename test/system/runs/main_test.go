@@ -1,0 +1,87 @@
+// Package runs takes Runs through a whole dev cluster, with manager and scheduler as processes of their own, while parts
+// of it are killed.
+package runs
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/devcluster"
+)
+
+// patience bounds every wait of this package. It is generous: the machine may be busy with other suites.
+const patience = 90 * time.Second
+
+var (
+	cluster *devcluster.Cluster
+	admin   client.Client
+	scheme  = runtime.NewScheme()
+)
+
+func TestMain(m *testing.M) {
+	code, err := withCluster(m.Run)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// withCluster builds the programs, starts the cluster, and calls run.
+func withCluster(run func() int) (code int, err error) {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, corev1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return 1, err
+		}
+	}
+	dir, err := os.MkdirTemp("", "kruntimes-system-")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	bin, err := build(dir)
+	if err != nil {
+		return 1, err
+	}
+	cluster, err = devcluster.Start(context.Background(), devcluster.Options{
+		StateDir: filepath.Join(dir, "state"), Progress: os.Stderr, SeparateProcesses: true,
+		Binaries: devcluster.Binaries{
+			Kubelet:  []string{filepath.Join(bin, "krt"), "dev", "kubelet"},
+			Runtimed: filepath.Join(bin, "runtimed"), RuntimeServer: filepath.Join(bin, "runtime-server"),
+			Manager: filepath.Join(bin, "manager"), Scheduler: filepath.Join(bin, "scheduler"),
+		},
+	})
+	if err != nil {
+		return 1, fmt.Errorf("starting the dev cluster: %w", err)
+	}
+	defer cluster.Stop()
+	admin, err = client.New(cluster.Config(), client.Options{Scheme: scheme})
+	if err != nil {
+		return 1, err
+	}
+	return run(), nil
+}
+
+// build puts the programs of the tree into a directory and returns it.
+func build(dir string) (string, error) {
+	bin := filepath.Join(dir, "bin")
+	if err := os.Mkdir(bin, 0o755); err != nil {
+		return "", err
+	}
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, "kruntimes.io/kruntimes/cmd/...")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the programs: %w\n%s", err, out)
+	}
+	return bin, nil
+}
