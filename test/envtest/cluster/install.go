@@ -117,8 +117,11 @@ func (c *Cluster) waitForPolicies(ctx context.Context) error {
 	err = poll(ctx, func(ctx context.Context) (bool, error) {
 		forged := probe.DeepCopy()
 		forged.ObjectMeta = metav1.ObjectMeta{Name: prober + "-2", Namespace: meta.Namespace, Labels: map[string]string{"workflows.kruntimes.io/job": "x"}}
+		roomy := probe.DeepCopy()
+		roomy.ObjectMeta = metav1.ObjectMeta{Name: prober + "-3", Namespace: meta.Namespace}
+		roomy.Spec.Workspace = &corev1alpha1.WorkspaceReference{Name: prober}
 		status := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"message":"x"}}`))
-		return isPolicy(user.Create(ctx, forged, client.DryRunAll)) &&
+		return isPolicy(user.Create(ctx, forged, client.DryRunAll)) && isPolicy(user.Create(ctx, roomy, client.DryRunAll)) &&
 			isPolicy(user.Status().Patch(ctx, probe.DeepCopy(), status, &client.SubResourcePatchOptions{PatchOptions: client.PatchOptions{DryRun: []string{metav1.DryRunAll}}})), nil
 	})
 	if err != nil {
@@ -134,7 +137,7 @@ func (c *Cluster) waitForPolicies(ctx context.Context) error {
 
 // isPolicy tells whether an admission policy, and not RBAC, refused a request.
 func isPolicy(err error) bool {
-	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "ValidatingAdmissionPolicy")
+	return (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) && strings.Contains(err.Error(), "ValidatingAdmissionPolicy")
 }
 
 // poll calls f until it is done or ctx ends. An error of f is tried again, and reported when time is up.
