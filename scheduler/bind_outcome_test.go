@@ -25,6 +25,13 @@ func TestOutcomesOfABind(t *testing.T) {
 		"stored, and not shown yet: the place stays taken": {func(w *world, a *assignment) {
 			w.engine.bound(a, w.store("a", assignedTo(a)).ResourceVersion)
 		}, nil},
+		"not answered, while the informer shows a change without a Pod: the place stays taken": {func(w *world, _ *assignment) {
+			w.engine.runSeen(w.store("a", label))
+		}, nil},
+		"seen assigned, then an older version is shown late": {func(w *world, a *assignment) {
+			w.engine.runSeen(w.store("a", assignedTo(a)))
+			w.engine.runSeen(a.run)
+		}, nil},
 		"stored, while the informer still shows older versions": {func(w *world, a *assignment) {
 			touched := w.store("a", label)
 			w.engine.bound(a, w.store("a", assignedTo(a)).ResourceVersion)

@@ -58,7 +58,7 @@ func (e *engine) conclude(key types.NamespacedName, now time.Time) {
 		result := e.rules.Schedule(e.cache.Snapshot(key), info)
 		if result.Pod != nil {
 			// No plugin has declared the event that helped. The Run must not wait for the safety net all the same.
-			e.queue.Wake(key, framework.AllEvents)
+			e.queue.Retry(info.UID)
 			e.signal()
 			continue
 		}

@@ -274,3 +274,28 @@ func answer(w *world, rng *rand.Rand, a *assignment) {
 		w.engine.moved(a, stored)
 	}
 }
+
+// TestARunThatNoEventWakesIsTriedAllTheSame parks a Run as if a plugin had declared no event that helps.
+func TestARunThatNoEventWakesIsTriedAllTheSame(t *testing.T) {
+	nets := map[string]func(w *world){
+		"when it is to be told why it waits": func(w *world) { w.told(10) },
+		"when the safety net goes by":        func(w *world) { w.clock.Step(safetyNet) },
+	}
+	for name, net := range nets {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.runtime(1)
+			w.pod("a", "")
+			w.add("r", "1")
+			info, order, _ := w.engine.queue.Pop()
+			w.engine.queue.Park(info, order, 0)
+			if got := w.settle(); got != nil {
+				t.Fatalf("before: %v", got)
+			}
+			net(w)
+			if diff := cmp.Diff([]string{"r on a"}, w.settle()); diff != "" {
+				t.Errorf("afterwards (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -197,6 +197,13 @@ func (q *Queue) Wake(runtime types.NamespacedName, events framework.Events) bool
 	return woken
 }
 
+// Retry unparks the class of a Run, whatever it waits for.
+func (q *Queue) Retry(run types.UID) {
+	if i, ok := q.items[run]; ok && i.class != nil && i.class.parked {
+		q.unpark(i.class)
+	}
+}
+
 // WakeAll unparks everything: the safety net under the events.
 func (q *Queue) WakeAll() {
 	for _, p := range q.pools {

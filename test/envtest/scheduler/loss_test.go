@@ -1,10 +1,14 @@
 package scheduler
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"path"
+	"sync"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -79,6 +83,27 @@ func TestKilledBetweenAnyTwoWrites(t *testing.T) {
 
 // TestAWriteThatGoesWrong leaves the scheduler alive: it finds out what was stored, and carries on.
 func TestAWriteThatGoesWrong(t *testing.T) {
+	faults := maps.Clone(faults)
+	var late sync.WaitGroup
+	// Only a live scheduler can know of a request that is still under way: it sends the same again.
+	faults["the request arrives when it has been given up"] = func(r *http.Request, send http.RoundTripper) (*http.Response, error) {
+		body, err := r.GetBody()
+		if err != nil {
+			return nil, err
+		}
+		delayed := r.Clone(context.WithoutCancel(r.Context()))
+		delayed.Body = body
+		late.Go(func() {
+			timer := time.NewTimer(200 * time.Millisecond)
+			defer timer.Stop()
+			<-timer.C
+			if response, err := send.RoundTrip(delayed); err == nil {
+				response.Body.Close()
+			}
+		})
+		return nil, errCut
+	}
+	t.Cleanup(late.Wait)
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
 			ns, w := lossScene(t)
