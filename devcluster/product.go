@@ -101,6 +101,23 @@ func (c *Cluster) startComponent(ctx context.Context, component component) error
 	}))
 }
 
+// Crash kills manager or scheduler without warning and starts it again, as the node of a real cluster would. It needs
+// SeparateProcesses. ctx bounds the life of the new process.
+func (c *Cluster) Crash(ctx context.Context, name string) error {
+	for _, component := range c.components() {
+		if component.part != name || !c.options.SeparateProcesses {
+			continue
+		}
+		p := c.remove(name)
+		if p == nil {
+			return fmt.Errorf("%s is not running", name)
+		}
+		p.stop()
+		return c.spawnComponent(ctx, component)
+	}
+	return fmt.Errorf("%s is not a process that can be started again", name)
+}
+
 func (c *Cluster) spawnComponent(ctx context.Context, component component) error {
 	kubeconfig := c.dirs.kubeconfigOf(component.part)
 	user := &clientcmdapi.AuthInfo{TokenFile: c.dirs.token(component.part)}

@@ -44,13 +44,33 @@ func (c *Cluster) add(ctx context.Context, p *part) error {
 		select {
 		case <-p.done:
 			// Both may be true at once; then the end was asked for.
-			if ctx.Err() == nil {
+			if ctx.Err() == nil && c.has(p) {
 				c.cancel(&PartError{Part: p.Name, Err: p.err()})
 			}
 		case <-ctx.Done():
 		}
 	}()
 	return c.publish()
+}
+
+// has tells whether p is a part of the cluster, and has not been replaced.
+func (c *Cluster) has(p *part) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Contains(c.parts, p)
+}
+
+// remove takes a part out of the cluster, whose end then means nothing, and returns it; nil when there is none.
+func (c *Cluster) remove(name string) *part {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, p := range c.parts {
+		if p.Name == name {
+			c.parts = slices.Delete(slices.Clone(c.parts), i, i+1)
+			return p
+		}
+	}
+	return nil
 }
 
 // spawn starts a part as a child process.

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -98,8 +99,9 @@ func TestKilledSchedulerAndManager(t *testing.T) {
 		s.run(fmt.Sprintf("run-%02d", i), "sh", s.signs())
 		if i%perKill == perKill-1 {
 			for _, name := range []string{"scheduler", "manager"} {
-				s.until(name+" is there", func() (bool, string) { return s.part(name).pid != 0, "" })
-				s.kill(s.part(name))
+				if err := cluster.Crash(context.Background(), name); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 	}

@@ -84,13 +84,3 @@ func (s *scene) kill(p process) {
 		s.t.Fatalf("killing %v: %v", p.argv, err)
 	}
 }
-
-// part finds a program of the cluster by name.
-func (s *scene) part(name string) process {
-	for _, p := range cluster.State().Parts {
-		if p.Name == name {
-			return process{pid: p.PID, argv: []string{name}}
-		}
-	}
-	return process{}
-}
