@@ -90,13 +90,18 @@ func runUp(ctx context.Context, o *upOptions) error {
 	return cluster.Err()
 }
 
-// explainStart adds what to do about an error of the start.
+// explainStart says what to do about an error of the start. It keeps the text only: a network error inside would be
+// taken for a cluster that cannot be reached, and there was none to reach yet.
 func explainStart(f *cli.Factory, err error) error {
 	var running *devcluster.RunningError
-	if errors.As(err, &running) {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.As(err, &running):
 		return cli.WithHint(err, "use it (`%[1]s dev status`), or end it first with `%[1]s dev down`", f.Name)
+	default:
+		return errors.New(err.Error())
 	}
-	return err
 }
 
 // summarise tells a person what there is now and how to use it.

@@ -33,8 +33,8 @@ type session struct {
 	clock  clock.Clock
 	sink   *follow.Sink
 
-	// interrupted is set by the first ctrl-C, left by the second.
-	interrupted, left atomic.Bool
+	// interrupted is set by the first ctrl-C, cancelled when the cluster has heard of it, left by the second.
+	interrupted, cancelled, left atomic.Bool
 	// created receives the Run once it exists.
 	created chan *corev1alpha1.Run
 }
@@ -112,7 +112,7 @@ func (s *session) tellEnd(run *corev1alpha1.Run) {
 		return
 	}
 	text := runs.Outcome(run)
-	if run.Status.Message != "" && run.Status.Phase != corev1alpha1.RunSucceeded && run.Status.Reason != corev1alpha1.RunReasonScriptFailed {
+	if m := run.Status.Message; m != "" && m != string(run.Status.Phase) && run.Status.Phase != corev1alpha1.RunSucceeded && run.Status.Reason != corev1alpha1.RunReasonScriptFailed {
 		text += "\n     " + strings.ReplaceAll(strings.TrimSpace(run.Status.Message), "\n", "\n     ")
 	}
 	if !s.quiet {
@@ -125,10 +125,13 @@ func (s *session) tellEnd(run *corev1alpha1.Run) {
 
 // leftBehind tells a person who leaves at once what they leave.
 func (s *session) leftBehind(run *corev1alpha1.Run) error {
-	if run == nil {
+	switch {
+	case run == nil:
 		s.sink.Talk("left while the Run was being created; it may exist")
-	} else {
-		s.sink.Talk("left before the end of Run %s; see `%s get run %s -n %s`", run.Name, s.factory.Name, run.Name, run.Namespace)
+	case s.cancelled.Load():
+		s.sink.Talk("left before the end of Run %s, which is being cancelled", run.Name)
+	default:
+		s.sink.Talk("left before Run %[1]s was cancelled; do that with `%[2]s cancel %[1]s -n %[3]s`", run.Name, s.factory.Name, run.Namespace)
 	}
 	return &cli.ExitError{Code: cli.ExitInterrupted}
 }
@@ -178,7 +181,11 @@ func (s *session) cancelRun(ctx context.Context) {
 	}
 	for told := false; ; told = true {
 		err := runs.RequestCancel(ctx, s.client, run.Namespace, run.Name, mode)
-		if err == nil || ctx.Err() != nil {
+		if err == nil {
+			s.cancelled.Store(true)
+			return
+		}
+		if ctx.Err() != nil {
 			return
 		}
 		if !told {

@@ -208,7 +208,7 @@ func TestSession(t *testing.T) {
 			<-time.After(sameInterrupt)
 			st.interrupts.Notify()
 		}, wantCode: cli.ExitInterrupted,
-			wantErr: "krt: cancelling the Run; press ctrl-C again to leave at once\nkrt: left before the end of Run build; see `krt get run build -n team`\n"},
+			wantErr: "krt: cancelling the Run; press ctrl-C again to leave at once\nkrt: left before the end of Run build, which is being cancelled\n"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

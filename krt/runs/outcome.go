@@ -2,6 +2,7 @@ package runs
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -91,9 +92,9 @@ func Duration(d time.Duration) string {
 	case d < time.Second:
 		return fmt.Sprintf("%dms", d.Milliseconds())
 	case d < 10*time.Second:
-		return fmt.Sprintf("%gs", d.Truncate(10*time.Millisecond).Seconds())
+		return seconds(d.Truncate(10*time.Millisecond), 2)
 	case d < time.Minute:
-		return fmt.Sprintf("%gs", d.Truncate(100*time.Millisecond).Seconds())
+		return seconds(d.Truncate(100*time.Millisecond), 1)
 	case d < time.Hour:
 		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
 	case d < 24*time.Hour:
@@ -101,6 +102,11 @@ func Duration(d time.Duration) string {
 	default:
 		return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
 	}
+}
+
+// seconds writes a duration without the zeros that say nothing.
+func seconds(d time.Duration, digits int) string {
+	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(d.Seconds(), 'f', digits, 64), "0"), ".") + "s"
 }
 
 // Reason returns the one word that says why the Run is where it is: the terminal reason, or what it waits for.
