@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,12 +24,17 @@ func BecomeReaper() error {
 	return nil
 }
 
-// Children returns the process ids of the direct children of this process, ended but unreaped ones included.
+// Children returns the process ids of the direct children of this process, ended but unreaped ones included. A process
+// that loses its parent at the very moment may be missing; the next call has it.
 func Children() ([]int, error) {
 	files, err := filepath.Glob("/proc/self/task/*/children")
 	if err != nil || len(files) == 0 {
 		return nil, fmt.Errorf("listing child processes: /proc/self/task/*/children: %w", errors.Join(err, fs.ErrNotExist))
 	}
+	// Orphans go to the first thread. It is read last, so that nobody gets from a thread that is still to be read to
+	// one that was.
+	first := fmt.Sprintf("/proc/self/task/%d/children", os.Getpid())
+	files = append(slices.DeleteFunc(files, func(file string) bool { return file == first }), first)
 	var pids []int
 	for _, file := range files {
 		content, err := os.ReadFile(file)
@@ -62,7 +68,10 @@ func KillChildren(c clock.Clock, deadline time.Duration) error {
 			return err
 		}
 		if len(pids) == 0 {
-			return nil
+			// Only this answer is certain; the list may have missed a process in the moment it became an orphan.
+			if _, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); errors.Is(err, unix.ECHILD) {
+				return nil
+			}
 		}
 		if c.Now().After(end) {
 			return fmt.Errorf("processes %v do not end", pids)

@@ -132,11 +132,19 @@ func (k *Keeper) Finish(owner string) error {
 	}
 	k.mu.Unlock()
 	end := k.clock.Now().Add(finishDeadline)
-	for {
+	// The second look is for a process that became an orphan while the first one was taken.
+	for clean := 0; ; {
 		left, err := k.sweep()
-		if err != nil || left == 0 {
+		if err != nil {
 			return err
 		}
+		if left == 0 {
+			if clean++; clean == 2 {
+				return nil
+			}
+			continue
+		}
+		clean = 0
 		if k.clock.Now().After(end) {
 			return fmt.Errorf("%d processes of %s do not end", left, owner)
 		}

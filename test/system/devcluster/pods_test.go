@@ -327,7 +327,7 @@ func TestReadinessFollowsTheProbeOnAPortOfItsOwn(t *testing.T) {
 
 func TestTokenIsThatOfThePod(t *testing.T) {
 	ns := newNamespace(t)
-	pod := podOf(shell("main", "cat /token/token; exec sleep 6000"))
+	pod := podOf(shell("main", "cat /token/token; echo; exec sleep 6000"))
 	pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "token", MountPath: "/token"}}
 	seconds := int64(3607)
 	pod.Spec.Volumes = []corev1.Volume{{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
