@@ -84,7 +84,7 @@ func Run(ctx context.Context, s Suite) (Report, error) {
 			continue
 		}
 		row := p.compare(p.load.Name, p.target, floor, product)
-		fmt.Fprintf(s.Log, "%s: %d Runs, ratio %.2f\n", row.Name, row.Runs, row.Ratio)
+		fmt.Fprintf(s.Log, "%s: %d Runs, p50 %.1f ms beside %.1f ms, ratio %.2f\n", row.Name, row.Runs, row.ProductP50, row.FloorP50, row.Ratio)
 		report.Rows = append(report.Rows, row)
 	}
 	return report, nil

@@ -51,25 +51,40 @@ func (t *terminals) observe(object *unstructured.Unstructured, now time.Time) {
 	}
 }
 
-// watchTerminal starts a watch over all objects of target, from now on, that ends with ctx.
+// watchTerminal starts to follow all objects of target, from now on, until ctx ends.
 func watchTerminal(ctx context.Context, target Target) (*terminals, error) {
+	seen := &terminals{waiting: map[string]chan time.Time{}}
+	w, err := openWatch(ctx, target, seen)
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		for err == nil {
+			for event := range w.ResultChan() {
+				if object, ok := event.Object.(*unstructured.Unstructured); ok && event.Type != watch.Deleted {
+					seen.observe(object, time.Now())
+				}
+			}
+			// The API server closes a watch now and then, one of a slow reader above all. What was missed is listed.
+			w, err = openWatch(ctx, target, seen)
+		}
+	}()
+	return seen, nil
+}
+
+// openWatch looks at what there is, and opens a watch from there on.
+func openWatch(ctx context.Context, target Target, seen *terminals) (watch.Interface, error) {
 	resource := target.Client.Resource(target.Resource).Namespace(target.Namespace)
-	list, err := resource.List(ctx, metav1.ListOptions{Limit: 1})
+	list, err := resource.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("listing %s: %w", target.Resource.Resource, err)
+	}
+	for i := range list.Items {
+		seen.observe(&list.Items[i], time.Now())
 	}
 	w, err := resource.Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
 	if err != nil {
 		return nil, fmt.Errorf("watching %s: %w", target.Resource.Resource, err)
 	}
-	seen := &terminals{waiting: map[string]chan time.Time{}}
-	go func() {
-		defer w.Stop()
-		for event := range w.ResultChan() {
-			if object, ok := event.Object.(*unstructured.Unstructured); ok && event.Type != watch.Deleted {
-				seen.observe(object, time.Now())
-			}
-		}
-	}()
-	return seen, nil
+	return w, nil
 }
