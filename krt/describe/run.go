@@ -1,6 +1,7 @@
 package describe
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/krt/cli"
+	"kruntimes.io/kruntimes/krt/follow"
 	"kruntimes.io/kruntimes/krt/runs"
 )
 
@@ -58,7 +60,7 @@ func (v *runView) head(p *page) {
 		phase += " (" + reason + ")"
 	}
 	p.field("Phase", phase)
-	p.field("Message", runs.Message(run))
+	p.field("Message", cmp.Or(runs.Message(run), follow.Waiting(run, p.now.Sub(run.CreationTimestamp.Time))))
 	if status.ExitCode != nil {
 		p.field("Exit code", fmt.Sprint(*status.ExitCode))
 	}
@@ -174,7 +176,7 @@ func (v *runView) what(p *page) {
 // script shows the beginning of the script.
 func (v *runView) script(p *page, script string) {
 	lines := strings.Split(strings.TrimRight(script, "\n"), "\n")
-	p.section(fmt.Sprintf("Script (%d lines, %d bytes)", len(lines), len(script)))
+	p.section(fmt.Sprintf("Script (%s, %s)", counted(len(lines), "line"), counted(len(script), "byte")))
 	for i, line := range lines {
 		if i == excerpt {
 			fmt.Fprintf(p, "  … %d more lines: krt get run %s -n %s -o jsonpath={.spec.source.inline}\n", len(lines)-excerpt, v.run.Name, v.run.Namespace)
@@ -182,6 +184,13 @@ func (v *runView) script(p *page, script string) {
 		}
 		fmt.Fprintf(p, "  %3d  %s\n", i+1, cli.OneLine(strings.ReplaceAll(line, "\t", "    "), lineWidth))
 	}
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // results are what the script left.

@@ -171,11 +171,14 @@ func (f *follower) start(ctx context.Context) {
 func (f *follower) attemptEnded(ctx context.Context, err error) error {
 	f.current = nil
 	var local *WriteError
+	var gone *PodGoneError
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &local):
 		return err
+	case errors.As(err, &gone):
+		f.Sink.Talk("Pod %s is gone; output that is not shown above is lost", gone.Pod)
 	case err != nil:
 		f.Sink.Talk("%v", err)
 	}

@@ -178,7 +178,7 @@ func TestFollow(t *testing.T) {
 			},
 			want: "second\n",
 			wantTalk: []string{
-				"Pod pod-gone no longer exists, and its output is gone with it",
+				"Pod pod-gone is gone; output that is not shown above is lost",
 				"Run build: attempt 1 ended; attempt 2 follows",
 			},
 		},
@@ -188,7 +188,7 @@ func TestFollow(t *testing.T) {
 				s.assign(1, "pod-a", "uid-of-before")
 				s.finish(corev1alpha1.RunFailed)
 			},
-			wantTalk: []string{"Pod pod-a has been replaced by another of the same name, and its output is gone with it"},
+			wantTalk: []string{"Pod pod-a is gone; output that is not shown above is lost"},
 		},
 		"a Run that is cancelled while it waits": {
 			story: func(s *scene) { s.finish(corev1alpha1.RunCancelled) },

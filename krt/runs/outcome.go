@@ -96,12 +96,20 @@ func Duration(d time.Duration) string {
 	case d < time.Minute:
 		return seconds(d.Truncate(100*time.Millisecond), 1)
 	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+		return twoUnits(int(d.Minutes()), "m", int(d.Seconds())%60, "s")
 	case d < 24*time.Hour:
-		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+		return twoUnits(int(d.Hours()), "h", int(d.Minutes())%60, "m")
 	default:
-		return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
+		return twoUnits(int(d.Hours())/24, "d", int(d.Hours())%24, "h")
 	}
+}
+
+// twoUnits leaves a second unit out when there is nothing of it.
+func twoUnits(large int, largeUnit string, small int, smallUnit string) string {
+	if small == 0 {
+		return fmt.Sprint(large) + largeUnit
+	}
+	return fmt.Sprintf("%d%s%02d%s", large, largeUnit, small, smallUnit)
 }
 
 // seconds writes a duration without the zeros that say nothing.

@@ -22,7 +22,7 @@ func TestDuration(t *testing.T) {
 	cases := map[time.Duration]string{
 		0: "0s", 999: "0µs", 1500: "1µs", 28 * time.Millisecond: "28ms", 999_999_999: "999ms", time.Second: "1s",
 		4810 * time.Millisecond: "4.81s", 8290 * time.Millisecond: "8.29s", 8500 * time.Millisecond: "8.5s", 10 * time.Second: "10s",
-		16_190 * time.Millisecond: "16.1s", 83 * time.Second: "1m23s", time.Hour: "1h00m", 26*time.Hour + 5*time.Minute: "1d02h",
+		16_190 * time.Millisecond: "16.1s", 83 * time.Second: "1m23s", time.Hour: "1h", 5 * time.Minute: "5m", 26*time.Hour + 5*time.Minute: "1d02h",
 	}
 	for d, want := range cases {
 		t.Run(want, func(t *testing.T) {
