@@ -39,7 +39,7 @@ func newScene(t *testing.T) *scene {
 	}
 	s := &scene{t: t, namespace: ns.Name, ledger: ledger}
 	t.Cleanup(func() {
-		if err := admin.DeleteAllOf(context.Background(), &corev1alpha1.Runtime{}, client.InNamespace(ns.Name)); err != nil {
+		if err := admin.DeleteAllOf(context.WithoutCancel(t.Context()), &corev1alpha1.Runtime{}, client.InNamespace(ns.Name)); err != nil {
 			t.Errorf("deleting the Runtimes: %v", err)
 		}
 	})
