@@ -177,7 +177,7 @@ func (w *worker) removeDir() {
 	if err == nil {
 		return
 	}
-	_ = filepath.WalkDir(w.dir, func(path string, entry os.DirEntry, err error) error {
+	_ = filepath.WalkDir(w.dir, func(path string, entry os.DirEntry, _ error) error {
 		if entry != nil && entry.IsDir() {
 			_ = os.Chmod(path, 0o700)
 		}

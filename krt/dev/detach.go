@@ -61,7 +61,7 @@ func startDetached(o *upOptions, words *os.File) (*os.Process, <-chan error, err
 	args := slices.DeleteFunc(slices.Clone(o.factory.Args), func(arg string) bool {
 		return arg == "--detach" || arg == "-d" || strings.HasPrefix(arg, "--detach=")
 	})
-	cmd := exec.Command(executable, args...)
+	cmd := exec.Command(executable, append(args, "--"+backgroundFlag)...)
 	cmd.Stdout, cmd.Stderr = words, words
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -79,7 +79,7 @@ func awaitDetached(ctx context.Context, o *upOptions, dir string, b *background)
 	for {
 		state, err := devcluster.ReadState(dir)
 		if err == nil && state.PID == b.process.Pid && state.Phase == devcluster.Ready {
-			fmt.Fprintf(o.factory.IO.ErrOut, "The dev cluster is up (pid %d).\n\n", state.PID)
+			show(o.factory.IO.ErrOut, b.words, &shown)
 			summarise(o.factory.IO.ErrOut, o.factory.Name, state)
 			fmt.Fprintf(o.factory.IO.ErrOut, "\nEnd it with \"%s dev down\".\n", o.factory.Name)
 			return nil
@@ -87,7 +87,7 @@ func awaitDetached(ctx context.Context, o *upOptions, dir string, b *background)
 		select {
 		case <-ctx.Done():
 			_ = b.process.Signal(syscall.SIGTERM)
-			<-b.ended
+			<-b.ended //nolint:errcheck // how it ended says nothing: it was told to end
 			return ctx.Err()
 		case err := <-b.ended:
 			show(o.factory.IO.ErrOut, b.words, &shown)

@@ -61,13 +61,7 @@ func (t *tracker) loop(ctx context.Context) {
 	var lostSince time.Time
 	for {
 		started := t.clock.Now()
-		seen, over, err := t.watch(ctx)
-		if over || ctx.Err() != nil {
-			return
-		}
-		if err == nil {
-			over, err = t.look(ctx)
-		}
+		seen, over, err := t.watchThenLook(ctx)
 		if over || ctx.Err() != nil {
 			return
 		}
@@ -94,6 +88,16 @@ func (t *tracker) loop(ctx context.Context) {
 		}
 		wait = min(2*wait, lastRewatch)
 	}
+}
+
+// watchThenLook watches until the watch breaks, and then looks at what it may have missed.
+func (t *tracker) watchThenLook(ctx context.Context) (seen, over bool, err error) {
+	seen, over, err = t.watch(ctx)
+	if over || err != nil || ctx.Err() != nil {
+		return seen, over, err
+	}
+	over, err = t.look(ctx)
+	return seen, over, err
 }
 
 // isRefusal tells an answer that trying again will not change.

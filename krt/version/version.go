@@ -95,7 +95,7 @@ func execute(ctx context.Context, o *options) error {
 		askErr = ask(ctx, o.factory, &r)
 	}
 	r.Warnings = warnings(r)
-	if err := print(o, r); err != nil {
+	if err := write(o, r); err != nil {
 		return err
 	}
 	var none *cli.NoClusterError
@@ -139,7 +139,7 @@ func warnings(r report) []string {
 	return []string{fmt.Sprintf("Kubernetes %s is older than %s, the oldest that kruntimes supports", r.Kubernetes, oldest)}
 }
 
-func print(o *options, r report) error {
+func write(o *options, r report) error {
 	out := o.factory.IO.Out
 	switch o.output {
 	case "json":
