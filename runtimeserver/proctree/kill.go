@@ -11,26 +11,30 @@ import (
 // way, and callers come back until nothing is left.
 const maxFreezeRounds = 64
 
-// A process that was sent SIGSTOP takes it in when it next runs. Terminate waits for that with pauses of stopPause, and
-// goes on after maxStopPauses: a process may be caught in the kernel until another one, which is stopped, goes on.
+// A process that was sent SIGSTOP takes it in when it next runs, which on a busy machine may be late. Terminate waits
+// for that with pauses of stopPause, maxStopPauses at most. It waits less, maxKernelPauses, for a process that is caught
+// in the kernel: that may last until another one goes on, which is stopped, as the child of a vfork is.
 const (
-	stopPause     = time.Millisecond
-	maxStopPauses = 200
+	stopPause       = time.Millisecond
+	maxStopPauses   = 5000
+	maxKernelPauses = 200
 )
 
 // Terminate sends SIGTERM once to every descendant of pid. It does so while all of them are stopped, so that none is
 // missed because it was just forked, and a process that is started in answer to SIGTERM, to clean up, does not get it.
 func (r *Reader) Terminate(pid int) {
 	victims := r.Freeze(pid)
-	for range maxStopPauses {
-		if !slices.ContainsFunc(victims, r.isRunning) {
+	for i := range maxStopPauses {
+		awaited := "TtZX" // States in which a process has taken SIGSTOP in, or will never.
+		if i >= maxKernelPauses {
+			awaited += "D"
+		}
+		if !slices.ContainsFunc(victims, func(pid int) bool { return r.isOtherThan(pid, awaited) }) {
 			break
 		}
 		<-time.After(stopPause)
 	}
-	if late := r.Freeze(pid); len(late) > len(victims) { // Forks that were under way.
-		victims = late
-	}
+	victims = r.Freeze(pid) // With the forks that were under way.
 	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGCONT} {
 		for _, victim := range victims {
 			_ = unix.Kill(victim, sig) // Gone, or not ours to signal: both show in the next look.

@@ -112,14 +112,14 @@ func (r *Reader) scan() map[int][]int {
 	return childrenByParent
 }
 
-// isRunning reports whether a process may still run code: it is neither stopped nor dead.
-func (r *Reader) isRunning(pid int) bool {
+// isOtherThan reports whether a process is there, in another state than the given ones of /proc/<pid>/stat.
+func (r *Reader) isOtherThan(pid int, states string) bool {
 	stat, err := os.ReadFile(filepath.Join(r.root, strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return false
 	}
 	state, _, ok := parseStat(stat)
-	return ok && !bytes.ContainsAny(state, "TtZX")
+	return ok && !bytes.ContainsAny(state, states)
 }
 
 // parseStat takes the state and the parent's pid from the text of /proc/<pid>/stat. The second field is the name of the
