@@ -130,6 +130,7 @@ func (c *Cluster) start(ctx context.Context) error {
 		{"waiting for the node", c.waitForNode},
 	}
 	for _, step := range steps {
+		began := c.options.Clock.Now()
 		if err := step.run(ctx); err != nil {
 			var failure *PartError
 			if errors.As(context.Cause(ctx), &failure) { // the true reason, whatever it made fail
@@ -137,6 +138,7 @@ func (c *Cluster) start(ctx context.Context) error {
 			}
 			return fmt.Errorf("%s: %w", step.doing, err)
 		}
+		fmt.Fprintf(c.options.Progress, "  %-34s %5.1f s\n", step.doing, c.options.Clock.Since(began).Seconds())
 	}
 	c.mu.Lock()
 	c.phase = Ready

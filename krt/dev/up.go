@@ -18,7 +18,9 @@ import (
 type upOptions struct {
 	cluster devcluster.Options
 	detach  bool
-	factory *cli.Factory
+	// background is set by detach on the command that it starts: the summary is then left to the one in front.
+	background bool
+	factory    *cli.Factory
 }
 
 const upLong = `Start a kruntimes cluster on this machine and keep it running until ctrl-C, or in the background with --detach.
@@ -29,6 +31,9 @@ The binaries of the control plane are taken from $KUBEBUILDER_ASSETS if that is 
 fills the cache by building them with Go, which takes some minutes.
 
 Pods run as plain processes with your own rights. NOTHING IS ISOLATED: a script can read and change whatever you can.`
+
+// backgroundFlag is hidden.
+const backgroundFlag = "background"
 
 const upExample = `  krt dev up
   krt dev up --detach && export KUBECONFIG="$(krt dev kubeconfig --path)"`
@@ -50,6 +55,8 @@ func newUp(f *cli.Factory, runF runner[*upOptions]) *cobra.Command {
 	flags := cmd.Flags()
 	addStateDir(flags, &opts.cluster.StateDir)
 	flags.BoolVarP(&opts.detach, "detach", "d", false, "Leave the cluster running in the background; end it with krt dev down")
+	flags.BoolVar(&opts.background, backgroundFlag, false, "")
+	_ = flags.MarkHidden(backgroundFlag)
 	flags.IntVar(&opts.cluster.Port, "port", 0, "`Port` of the API server on the loopback interface (default: any free one)")
 	flags.BoolVar(&opts.cluster.SeparateProcesses, "separate-processes", false, "Run manager and scheduler as processes of their own")
 	binaries := &opts.cluster.Binaries
@@ -78,9 +85,11 @@ func runUp(ctx context.Context, o *upOptions) error {
 	if err != nil {
 		return explainStart(o.factory, err)
 	}
-	fmt.Fprintf(o.factory.IO.ErrOut, "The dev cluster is up after %.1f s.\n\n", o.factory.Now().Sub(began).Seconds())
-	summarise(o.factory.IO.ErrOut, o.factory.Name, cluster.State())
-	fmt.Fprintln(o.factory.IO.ErrOut, "\nctrl-C ends it.")
+	fmt.Fprintf(o.factory.IO.ErrOut, "The dev cluster is up after %.1f s.\n", o.factory.Now().Sub(began).Seconds())
+	if !o.background {
+		summarise(o.factory.IO.ErrOut, o.factory.Name, cluster.State())
+		fmt.Fprintln(o.factory.IO.ErrOut, "\nctrl-C ends it.")
+	}
 	select {
 	case <-ctx.Done():
 		fmt.Fprintln(o.factory.IO.ErrOut, "Ending the dev cluster.")
@@ -106,7 +115,8 @@ func explainStart(f *cli.Factory, err error) error {
 
 // summarise tells a person what there is now and how to use it.
 func summarise(out io.Writer, program string, s devcluster.State) {
-	fmt.Fprintf(out, `  export KUBECONFIG=%s
+	fmt.Fprintf(out, `
+  export KUBECONFIG=%s
 
   API server  %s
   node        %s: Pods run as processes of this machine, with your rights and without isolation

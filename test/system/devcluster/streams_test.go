@@ -131,7 +131,7 @@ func TestLogsOfAContainerThatWaitsSayWhy(t *testing.T) {
 		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].State.Waiting != nil &&
 			p.Status.ContainerStatuses[0].State.Waiting.Reason == "ImagePullBackOff"
 	})
-	_, err := api.CoreV1().Pods(ns).GetLogs(pod.Name, &corev1.PodLogOptions{Container: "main"}).DoRaw(t.Context())
+	_, err := api.CoreV1().Pods(ns).GetLogs(pod.Name, &corev1.PodLogOptions{Container: "main"}).Stream(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "is waiting to start") {
 		t.Errorf("logs: %v, want a word that it is waiting to start", err)
 	}
