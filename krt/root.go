@@ -92,7 +92,7 @@ func NewCommand(f *cli.Factory) *cobra.Command {
 		Use:           "krt",
 		Short:         "Run scripts in warm Pods, and look after them",
 		Long:          long,
-		Args:          cobra.NoArgs,
+		Args:          unknownCommand,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -117,7 +117,36 @@ func NewCommand(f *cli.Factory) *cobra.Command {
 	cmd.AddCommand(commands(f)...)
 	cmd.SetHelpCommandGroupID(groupOther)
 	cmd.SetCompletionCommandGroupID(groupOther)
+	makeUsageErrors(cmd)
 	return cmd
+}
+
+// unknownCommand refuses a word that is no command, and offers those that look like it.
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := cli.Usagef("there is no command %q", args[0])
+	cmd.SuggestionsMinimumDistance = 2
+	if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
+		return cli.WithHint(err, "did you mean `%s %s`?", cmd.DisplayName(), strings.Join(similar, "`, `"+cmd.DisplayName()+" "))
+	}
+	return cli.WithHint(err, "see `%s --help`", cmd.DisplayName())
+}
+
+// makeUsageErrors gives the errors of all argument checks the exit code of a wrong command line.
+func makeUsageErrors(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return &cli.ExitError{Code: cli.ExitUsage, Err: err}
+			}
+			return nil
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		makeUsageErrors(sub)
+	}
 }
 
 const long = `krt dispatches scripts and commands as Runs into the warm Pods of a Runtime, and shows what becomes of them.

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,6 +72,10 @@ func (f *Factory) restConfig() (*rest.Config, error) {
 	if err != nil {
 		return nil, f.badConfig(err)
 	}
+	if name := f.ConfigFlags.Context; set(name) && raw.Contexts[*name] == nil {
+		return nil, WithHint(&NoClusterError{Reason: fmt.Sprintf("the kubeconfig has no context %q", *name)},
+			"the contexts there are: %s", strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", "))
+	}
 	var config *rest.Config
 	if len(raw.Clusters) > 0 || set(f.ConfigFlags.APIServer) {
 		if config, err = loader.ClientConfig(); err != nil {
@@ -106,10 +113,6 @@ func (f *Factory) badConfig(err error) error {
 	if errors.Is(err, fs.ErrNotExist) && set(f.ConfigFlags.KubeConfig) {
 		return WithHint(&NoClusterError{Reason: fmt.Sprintf("the kubeconfig %s does not exist", *f.ConfigFlags.KubeConfig)},
 			"start a local cluster with `%s dev up`, or name another file with --kubeconfig", f.Name)
-	}
-	if clientcmd.IsContextNotFound(err) && set(f.ConfigFlags.Context) {
-		return WithHint(&NoClusterError{Reason: fmt.Sprintf("the kubeconfig has no context %q", *f.ConfigFlags.Context)},
-			"list the contexts there are with `kubectl config get-contexts`")
 	}
 	return WithHint(&NoClusterError{Reason: "the kubeconfig cannot be used: " + err.Error()},
 		"correct the file, or name another one with --kubeconfig")
