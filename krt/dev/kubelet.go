@@ -41,5 +41,17 @@ func runKubelet(ctx context.Context, f *cli.Factory, file string) error {
 	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
 	log := zapr.NewLogger(zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(encoding), zapcore.AddSync(f.IO.ErrOut), zapcore.InfoLevel)))
 	klog.SetLogger(log)
+	// The stand-in must not leave before the Pods' processes have ended, however often it is told to. When the cluster's
+	// process is killed, the kernel tells it once for each thread that it handed the stand-in to while it died.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	interrupts := f.Interrupts.Claim()
+	go func() {
+		select {
+		case <-interrupts:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	return kubelet.Run(logr.NewContext(ctx, log), config)
 }
