@@ -59,7 +59,7 @@ func (c *Cluster) components() []component {
 		},
 		{
 			part: partScheduler, account: config.SchedulerServiceAccount, binary: c.options.Binaries.Scheduler,
-			args: []string{"--health-address=" + off},
+			args: []string{"--metrics-address=" + off, "--health-address=" + off},
 			inside: func(ctx context.Context, api *rest.Config) error {
 				return scheduler.Run(ctx, scheduler.Options{Config: api, MetricsAddress: off, HealthAddress: off})
 			},

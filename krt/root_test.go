@@ -16,7 +16,7 @@ import (
 )
 
 // invoke runs krt as a process would, without any cluster.
-func invoke(t *testing.T, ctx context.Context, in string, signals <-chan os.Signal, args ...string) (code int, out, errOut string) {
+func invoke(ctx context.Context, t *testing.T, in string, signals <-chan os.Signal, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	t.Setenv("KUBECONFIG", "")
 	t.Setenv("HOME", t.TempDir())
@@ -48,7 +48,7 @@ func TestCommandLines(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			code, out, errOut := invoke(t, t.Context(), tc.in, nil, tc.args...)
+			code, out, errOut := invoke(t.Context(), t, tc.in, nil, tc.args...)
 			if code != tc.want || out != "" {
 				t.Errorf("exit code %d and stdout %q, want %d and none", code, out, tc.want)
 			}
@@ -60,7 +60,7 @@ func TestCommandLines(t *testing.T) {
 }
 
 func TestADryRunNeedsNoCluster(t *testing.T) {
-	code, out, errOut := invoke(t, t.Context(), "echo hi\n", nil, "krt", "run", "-r", "bash", "-f", "-", "--dry-run", "client")
+	code, out, errOut := invoke(t.Context(), t, "echo hi\n", nil, "krt", "run", "-r", "bash", "-f", "-", "--dry-run", "client")
 	want := `apiVersion: kruntimes.io/v1alpha1
 kind: Run
 metadata:
