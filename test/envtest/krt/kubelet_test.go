@@ -44,7 +44,7 @@ func newKubelet(t *testing.T, name string) *kubelet {
 	address := server.Listener.Addr().(*net.TCPAddr)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	shared.Create(t, node)
-	t.Cleanup(func() { _ = shared.Admin().Delete(context.Background(), node) })
+	t.Cleanup(func() { _ = shared.Admin().Delete(context.WithoutCancel(t.Context()), node) })
 	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}
 	node.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(address.Port)
 	if err := shared.Admin().Status().Update(t.Context(), node); err != nil {
