@@ -44,11 +44,8 @@ func (c *Cluster) install(ctx context.Context) error {
 				return fmt.Errorf("creating %s %s: %w", object.GetKind(), object.GetName(), err)
 			}
 		}
-		if err := c.waitEstablished(ctx, api, wave); err != nil {
-			return err
-		}
 	}
-	return nil
+	return c.waitEstablished(ctx, api, objects) // while the API server took the new kinds in, the rest was created
 }
 
 func decode(manifests []byte) ([]*unstructured.Unstructured, error) {

@@ -15,9 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"kruntimes.io/kruntimes/devcluster"
 	"kruntimes.io/kruntimes/devcluster/controlplane"
@@ -40,6 +42,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	ctrllog.SetLogger(logr.Discard())
 	if address := os.Getenv(helperVariable); address != "" {
 		serveHelper(os.Args[1])
 	}
