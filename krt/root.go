@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -118,6 +119,9 @@ func NewCommand(f *cli.Factory) *cobra.Command {
 	cmd.SetHelpCommandGroupID(groupOther)
 	cmd.SetCompletionCommandGroupID(groupOther)
 	makeUsageErrors(cmd)
+	if f.Name != "krt" {
+		renameExamples(cmd, f.Name)
+	}
 	return cmd
 }
 
@@ -146,6 +150,16 @@ func makeUsageErrors(cmd *cobra.Command) {
 	}
 	for _, sub := range cmd.Commands() {
 		makeUsageErrors(sub)
+	}
+}
+
+var programInExample = regexp.MustCompile(`\bkrt (\w)`)
+
+// renameExamples makes the examples of all commands say how the program was called.
+func renameExamples(cmd *cobra.Command, name string) {
+	cmd.Example = programInExample.ReplaceAllString(cmd.Example, name+" $1")
+	for _, sub := range cmd.Commands() {
+		renameExamples(sub, name)
 	}
 }
 

@@ -134,4 +134,7 @@ func TestUsageOfThePlugin(t *testing.T) {
 	if got, want := cmd.UseLine(), "kubectl krt get {runs|runtimes} [NAME...] [flags]"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	if want := "  kubectl krt get runs\n"; !strings.HasPrefix(cmd.Example, want) {
+		t.Errorf("example %q, want it to begin with %q", cmd.Example, want)
+	}
 }

@@ -33,7 +33,7 @@ func Explain(f *Factory, err error) string {
 	var b strings.Builder
 	b.WriteString("krt: " + text)
 	if hint != "" {
-		b.WriteString("\nhint: " + hint)
+		b.WriteString("\nhint: " + strings.ReplaceAll(hint, "`krt ", "`"+f.Name+" "))
 	}
 	return b.String()
 }

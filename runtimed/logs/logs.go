@@ -23,9 +23,10 @@ const (
 type Writer struct {
 	now func() time.Time
 
-	mu  sync.Mutex
-	out io.Writer
-	buf bytes.Buffer
+	mu   sync.Mutex
+	out  io.Writer
+	buf  bytes.Buffer
+	last time.Time
 }
 
 // NewWriter returns a Writer to out.
@@ -124,7 +125,12 @@ func (w *Writer) write(produce func(emitFunc) error) error {
 	if w.buf.Cap() > keptBuffer {
 		w.buf = bytes.Buffer{}
 	}
+	// Readers that lose their connection resume by time, so times never go backwards, even when the clock does.
 	now := w.now().UTC()
+	if now.Before(w.last) {
+		now = w.last
+	}
+	w.last = now
 	err := produce(func(r logrecord.Record) error {
 		r.Time = now
 		return r.Encode(&w.buf)

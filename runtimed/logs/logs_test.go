@@ -161,3 +161,26 @@ func FuzzByteEqual(f *testing.F) {
 		}
 	})
 }
+
+func TestTimesDoNotGoBackwards(t *testing.T) {
+	clock := []time.Time{now(), now().Add(-time.Hour), now().Add(time.Second)}
+	var out bytes.Buffer
+	a := NewWriter(&out, func() time.Time {
+		next := clock[0]
+		clock = clock[1:]
+		return next
+	}).Attempt("r", "u", 1)
+	for _, line := range []string{"a\n", "b\n", "c\n"} {
+		if err := a.Write(logrecord.Stdout, []byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []time.Time
+	for line := range bytes.Lines(out.Bytes()) {
+		r, _ := logrecord.Parse(line)
+		got = append(got, r.Time)
+	}
+	if diff := cmp.Diff([]time.Time{now(), now(), now().Add(time.Second)}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
