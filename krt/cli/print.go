@@ -3,11 +3,14 @@ package cli
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/liggitt/tabwriter"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 )
 
@@ -33,4 +36,14 @@ func Row(out io.Writer, cells ...string) {
 		}
 	}
 	fmt.Fprintln(out, strings.Join(cells, "\t"))
+}
+
+// OneScreen tells whether both output streams end up on a terminal, and so mingle before a person's eyes.
+func OneScreen(streams genericiooptions.IOStreams) bool {
+	return isTerminal(streams.Out) && isTerminal(streams.ErrOut)
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -111,14 +111,29 @@ func TestSink(t *testing.T) {
 }
 
 func TestTalkStandsOnALineOfItsOwn(t *testing.T) {
-	var out bytes.Buffer
-	sink := &Sink{Out: &out, Err: &out}
-	if err := sink.Write(partial(stderrRec("progress 50%"))); err != nil {
-		t.Fatal(err)
+	cases := map[string]struct {
+		oneScreen bool
+		before    logrecord.Record
+		want      string
+	}{
+		"after a whole line":                           {before: stderrRec("a"), want: "a\nkrt: talk\nkrt: more\n"},
+		"after half a line of stderr":                  {before: partial(stderrRec("a")), want: "a\nkrt: talk\nkrt: more\n"},
+		"after half a line of stdout":                  {before: partial(rec(noon, "a")), want: "akrt: talk\nkrt: more\n"},
+		"after half a line of stdout, on one terminal": {oneScreen: true, before: partial(rec(noon, "a")), want: "a\nkrt: talk\nkrt: more\n"},
 	}
-	sink.Talk("Run %s waits", "build")
-	if diff := cmp.Diff("progress 50%\nkrt: Run build waits\n", out.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			sink := &Sink{Out: &out, Err: &out, OneScreen: tc.oneScreen}
+			if err := sink.Write(tc.before); err != nil {
+				t.Fatal(err)
+			}
+			sink.Talk("%s", "talk")
+			sink.Talk("%s", "more")
+			if diff := cmp.Diff(tc.want, out.String()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -20,9 +20,12 @@ type Sink struct {
 	Timestamps bool
 	// Since drops records before it. Zero: none.
 	Since time.Time
+	// OneScreen tells that Out and Err end up on the same terminal.
+	OneScreen bool
 
-	mu  sync.Mutex
-	mid map[string]bool
+	mu sync.Mutex
+	// mid tells of each stream whether it is in the middle of a line, dirty whether it shows such a line.
+	mid, dirty map[string]bool
 }
 
 // Write delivers one record.
@@ -37,7 +40,7 @@ func (s *Sink) Write(r logrecord.Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mid == nil {
-		s.mid = map[string]bool{}
+		s.mid, s.dirty = map[string]bool{}, map[string]bool{}
 	}
 	w := s.Out
 	if r.Stream == logrecord.Stderr {
@@ -46,7 +49,7 @@ func (s *Sink) Write(r logrecord.Record) error {
 	if s.Timestamps && !s.mid[r.Stream] {
 		data = append([]byte(r.Time.Format(timestampFormat)+" "), data...)
 	}
-	s.mid[r.Stream] = r.Partial
+	s.mid[r.Stream], s.dirty[r.Stream] = r.Partial, r.Partial
 	if _, err := w.Write(data); err != nil {
 		return &WriteError{Err: err}
 	}
@@ -58,9 +61,9 @@ func (s *Sink) Talk(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text := "krt: " + fmt.Sprintf(format, args...) + "\n"
-	if s.mid[logrecord.Stderr] {
+	if s.dirty[logrecord.Stderr] || (s.OneScreen && s.dirty[logrecord.Stdout]) {
 		text = "\n" + text
-		s.mid[logrecord.Stderr] = false
+		clear(s.dirty)
 	}
 	_, _ = io.WriteString(s.Err, text) // there is nobody left to tell
 }

@@ -110,7 +110,8 @@ func execute(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	sink := &follow.Sink{Out: o.factory.IO.Out, Err: o.factory.IO.ErrOut, Timestamps: o.timestamps}
+	sink := &follow.Sink{Out: o.factory.IO.Out, Err: o.factory.IO.ErrOut, Timestamps: o.timestamps,
+		OneScreen: cli.OneScreen(o.factory.IO)}
 	if o.since > 0 {
 		sink.Since = o.factory.Now().Add(-o.since)
 	}

@@ -47,7 +47,7 @@ func followRun(ctx context.Context, o *options, c client.WithWatch, run *corev1a
 	}
 	s := &session{
 		options: o, client: c, logs: follow.ClusterLogs(clientset), clock: clock.RealClock{},
-		sink:    &follow.Sink{Out: o.factory.IO.Out, Err: o.factory.IO.ErrOut},
+		sink:    &follow.Sink{Out: o.factory.IO.Out, Err: o.factory.IO.ErrOut, OneScreen: cli.OneScreen(o.factory.IO)},
 		created: make(chan *corev1alpha1.Run, 1),
 	}
 	return s.do(ctx, run)
