@@ -3,6 +3,8 @@ package follow
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +26,10 @@ const reopenMargin = 5 * time.Second
 
 // endGrace is how long after the end of an attempt its end record is waited for, counted from the last record.
 const endGrace = 5 * time.Second
+
+// stallLimit is how long a read of a finished attempt's log may bring nothing at all. A node may have to search through
+// a large log before it sends the first byte.
+const stallLimit = time.Minute
 
 // NoEndError means that an attempt is over, but its end record is not in the log, so that output may be missing.
 type NoEndError struct {
@@ -59,16 +65,15 @@ type reader struct {
 	trouble error
 	// busy is set while deliver runs, which may block for as long as a person looks at a pager.
 	busy atomic.Bool
-	// progress is when the last record came or went, in nanoseconds since 1970.
-	progress atomic.Int64
+	// lastRecord is when the last record of the attempt was delivered, lastByte when anything came, both in nanoseconds
+	// since 1970.
+	lastRecord, lastByte atomic.Int64
 }
 
-// quietFor returns for how long no record has come, zero while one is being delivered.
-func (r *reader) quietFor(now time.Time) time.Duration {
-	if r.busy.Load() {
-		return 0
-	}
-	return now.Sub(time.Unix(0, r.progress.Load()))
+// quiet is a bound on the time without a sign of life. What counts as one differs.
+type quiet struct {
+	limit time.Duration
+	last  *atomic.Int64
 }
 
 // follow delivers records until the end record, which returns nil, or until there is no point in going on. When ctx
@@ -100,7 +105,7 @@ func (r *reader) follow(ctx context.Context) error {
 }
 
 // complete is follow for an attempt that may end without an end record: once over is closed and no record has come for
-// a while, it reads the whole log again, and returns a NoEndError when the end is not in there either.
+// a while, it reads the log again up to its end, and returns a NoEndError when the end record is not in there either.
 // Of what the log holds at the beginning, only the last tail lines are delivered, all when tail is nil.
 func (r *reader) complete(ctx context.Context, over <-chan struct{}, tail *int) error {
 	if tail != nil {
@@ -110,15 +115,15 @@ func (r *reader) complete(ctx context.Context, over <-chan struct{}, tail *int) 
 	}
 	following, stop := context.WithCancel(ctx)
 	defer stop()
-	go r.stopWhenQuiet(following, stop, over)
+	go r.stopWhenQuiet(following, stop, over, quiet{limit: endGrace, last: &r.lastRecord})
 	err := r.follow(following)
 	if err == nil || ctx.Err() != nil || following.Err() == nil {
 		return err
 	}
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	go r.stopWhenQuiet(reading, stop, over)
-	ended, err := r.readAll(reading)
+	go r.stopWhenQuiet(reading, stop, over, quiet{limit: stallLimit, last: &r.lastByte})
+	ended, err := r.settle(reading)
 	switch {
 	case ended:
 		return nil
@@ -126,25 +131,31 @@ func (r *reader) complete(ctx context.Context, over <-chan struct{}, tail *int) 
 		return ctx.Err()
 	case err != nil && isHopeless(err):
 		return err
+	case reading.Err() != nil:
+		err = fmt.Errorf("the log brought nothing for %s", stallLimit)
 	case err == nil:
 		err = r.trouble
 	}
 	return &NoEndError{Pod: r.attempt.pod, Err: err}
 }
 
-// stopWhenQuiet calls stop once over is closed and no record has come for the grace period since.
-func (r *reader) stopWhenQuiet(ctx context.Context, stop context.CancelFunc, over <-chan struct{}) {
+// stopWhenQuiet calls stop once over is closed and there has been no sign of life for as long as q allows.
+func (r *reader) stopWhenQuiet(ctx context.Context, stop context.CancelFunc, over <-chan struct{}, q quiet) {
 	select {
 	case <-ctx.Done():
 		return
 	case <-over:
 	}
-	r.progress.Store(r.clock.Now().UnixNano())
-	for wait := endGrace; wait > 0; wait = endGrace - r.quietFor(r.clock.Now()) {
+	q.last.Store(r.clock.Now().UnixNano())
+	for wait := q.limit; wait > 0; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-r.clock.After(wait):
+		}
+		wait = q.limit
+		if !r.busy.Load() {
+			wait -= r.clock.Since(time.Unix(0, q.last.Load()))
 		}
 	}
 	stop()
@@ -161,16 +172,19 @@ func (r *reader) readTail(ctx context.Context, lines int) (ended bool, err error
 	return ended, errors.Join(err, buffer.flush(deliver))
 }
 
-// readAll delivers what the log holds now, from its very beginning, and does not wait for more. It returns whether the
-// end record was among it.
-func (r *reader) readAll(ctx context.Context) (ended bool, err error) {
-	r.attempt.assigned = time.Time{}
-	switch err = r.once(ctx, false); {
-	case errors.Is(err, errEnded):
-		return true, nil
-	default:
-		return false, err
+// settle delivers what is left in the log of a finished attempt, and does not wait for more. It returns whether the end
+// record was among it. Where nothing of the attempt is found at all, the clocks may differ by more than expected, and
+// the log is read from its very beginning.
+func (r *reader) settle(ctx context.Context) (ended bool, err error) {
+	err = r.once(ctx, false)
+	if err == nil && r.cursor.last.IsZero() {
+		r.attempt.assigned = time.Time{}
+		err = r.once(ctx, false)
 	}
+	if errors.Is(err, errEnded) {
+		return true, nil
+	}
+	return false, err
 }
 
 // once reads the log one time, that of a runtimed before a restart first. It returns errEnded at the end record.
@@ -211,7 +225,19 @@ func (r *reader) part(ctx context.Context, part logPart) error {
 	}
 	defer body.Close()
 	r.cursor.reopen()
-	return eachRecord(body, r.attempt.uid, r.take)
+	return eachRecord(watchedReader{Reader: body, r: r}, r.attempt.uid, r.take)
+}
+
+// watchedReader notes that bytes come.
+type watchedReader struct {
+	io.Reader
+	r *reader
+}
+
+func (w watchedReader) Read(p []byte) (int, error) {
+	n, err := w.Reader.Read(p)
+	w.r.lastByte.Store(w.r.clock.Now().UnixNano())
+	return n, err
 }
 
 // take delivers one record when it belongs to the attempt and is new.
@@ -227,7 +253,7 @@ func (r *reader) take(record logrecord.Record) (more bool, err error) {
 	}
 	r.busy.Store(true)
 	err = r.deliver(record)
-	r.progress.Store(r.clock.Now().UnixNano())
+	r.lastRecord.Store(r.clock.Now().UnixNano())
 	r.busy.Store(false)
 	return true, err
 }

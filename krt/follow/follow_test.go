@@ -112,6 +112,40 @@ func TestFollow(t *testing.T) {
 			},
 			want: "late 0\nlate 1\nlate 2\nlate 3\nlate 4\n",
 		},
+		"a node that takes long to find the beginning in a large log": {
+			faults: []fault{{delay: 4 * endGrace}, {delay: 4 * endGrace}},
+			story: func(s *scene) {
+				s.assign(1, "pod-a", "uid-a")
+				s.log.write(rec(time.Now(), "one"), endRec(time.Now()))
+				s.finish(corev1alpha1.RunSucceeded)
+			},
+			want:   "one\n",
+			within: 6 * endGrace,
+		},
+		"a node that sends nothing at all": {
+			faults: []fault{{delay: time.Hour}, {delay: time.Hour}},
+			story: func(s *scene) {
+				s.assign(1, "pod-a", "uid-a")
+				s.finish(corev1alpha1.RunSucceeded)
+			},
+			wantTalk: []string{"the log of Pod pod-a does not hold the end of the output, some of which may be missing: the log brought nothing for 1m0s"},
+			within:   endGrace + stallLimit + time.Second,
+		},
+		"a Pod that is busy with other Runs, and an end that is missing": {
+			story: func(s *scene) {
+				s.assign(1, "pod-a", "uid-a")
+				s.log.write(rec(time.Now(), "one"))
+				s.finish(corev1alpha1.RunFailed)
+				for range 20 {
+					other := rec(time.Now(), "noise")
+					other.UID = otherUID
+					s.log.write(other)
+					pass(time.Second)
+				}
+			},
+			want:     "one\n",
+			wantTalk: []string{"the log of Pod pod-a does not hold the end of the output, some of which may be missing"},
+		},
 		"the clock of the node is far behind that of the scheduler": {
 			story: func(s *scene) {
 				s.assign(1, "pod-a", "uid-a")

@@ -53,6 +53,8 @@ type fault struct {
 	refuse error
 	// dropAfter cuts the connection after so many bytes.
 	dropAfter int
+	// delay goes by before the first byte.
+	delay time.Duration
 }
 
 func newPodLog(faults ...fault) *podLog { return &podLog{changed: make(chan struct{}), faults: faults} }
@@ -110,6 +112,14 @@ type podLogReader struct {
 }
 
 func (r *podLogReader) Read(p []byte) (int, error) {
+	if r.fault.delay > 0 {
+		select {
+		case <-time.After(r.fault.delay):
+			r.fault.delay = 0
+		case <-r.ctx.Done():
+			return 0, r.ctx.Err()
+		}
+	}
 	for {
 		if r.fault.dropAfter > 0 && r.sent >= r.fault.dropAfter {
 			return 0, io.ErrUnexpectedEOF

@@ -21,15 +21,13 @@ func Read(ctx context.Context, o Options) error {
 		lines.lines = *o.Tail
 		r.deliver = lines.add
 	}
-	err := r.once(ctx, false)
-	finished := o.Run.Status.Phase.IsTerminal()
-	if err == nil && finished {
+	var err error
+	if o.Run.Status.Phase.IsTerminal() {
 		var ended bool
-		if ended, err = r.readAll(ctx); !ended && err == nil {
+		if ended, err = r.settle(ctx); !ended && err == nil {
 			err = &NoEndError{Pod: a.pod}
 		}
-	}
-	if errors.Is(err, errEnded) {
+	} else if err = r.once(ctx, false); errors.Is(err, errEnded) {
 		err = nil
 	}
 	return errors.Join(err, lines.flush(o.Sink.Write))
