@@ -54,13 +54,18 @@ func TestRenderInstallsAllKinds(t *testing.T) {
 		"ClusterRole/kruntimes-edit", "ClusterRole/kruntimes-manager", "ClusterRole/kruntimes-runtimed",
 		"ClusterRole/kruntimes-scheduler", "ClusterRole/kruntimes-view",
 		"ClusterRoleBinding/kruntimes-manager", "ClusterRoleBinding/kruntimes-scheduler",
+		"CustomResourceDefinition/actions.workflows.kruntimes.io",
 		"CustomResourceDefinition/runs.kruntimes.io", "CustomResourceDefinition/runtimes.kruntimes.io",
+		"CustomResourceDefinition/workflowruns.workflows.kruntimes.io", "CustomResourceDefinition/workflows.workflows.kruntimes.io",
 		"FlowSchema/kruntimes-components", "Namespace/kruntimes-system",
 		"Role/kruntimes-system/kruntimes-leader-election", "RoleBinding/kruntimes-system/kruntimes-leader-election",
 		"ServiceAccount/kruntimes-system/kruntimes-manager", "ServiceAccount/kruntimes-system/kruntimes-scheduler",
 		"ValidatingAdmissionPolicy/kruntimes-no-workspaces", "ValidatingAdmissionPolicyBinding/kruntimes-no-workspaces",
 		"ValidatingAdmissionPolicy/kruntimes-run-identity", "ValidatingAdmissionPolicy/kruntimes-run-status",
 		"ValidatingAdmissionPolicyBinding/kruntimes-run-identity", "ValidatingAdmissionPolicyBinding/kruntimes-run-status",
+		"ValidatingAdmissionPolicy/kruntimes-workflow-run-identity", "ValidatingAdmissionPolicy/kruntimes-workflow-run-outputs",
+		"ValidatingAdmissionPolicyBinding/kruntimes-workflow-run-identity",
+		"ValidatingAdmissionPolicyBinding/kruntimes-workflow-run-outputs",
 	}
 	deployments := []string{"Deployment/kruntimes-system/kruntimes-manager", "Deployment/kruntimes-system/kruntimes-scheduler"}
 	for overlay, want := range map[string][]string{OverlayDev: dev, OverlayDefault: append(deployments, dev...)} {

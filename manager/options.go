@@ -28,7 +28,7 @@ const runAsNone = "none"
 type Options struct {
 	// Config reaches the API server. Required.
 	Config *rest.Config
-	// Groups are the enabled API groups. Default: core.
+	// Groups are the enabled API groups. Default: core and workflows.
 	Groups []string
 	// NodeImage holds runtimed and the runtime server; new and changed Runtimes get it. Required.
 	NodeImage string
@@ -47,7 +47,7 @@ type Options struct {
 
 // AddFlags makes the options settable on a command line, with their defaults.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&o.Groups, "groups", []string{GroupCore}, "Enabled API `groups`: core, workspaces, workflows")
+	flags.StringSliceVar(&o.Groups, "groups", defaultGroups(), "Enabled API `groups`: core, workspaces, workflows")
 	flags.StringVar(&o.NodeImage, "node-image", "", "`Image` with runtimed and the runtime server for new and changed Runtimes")
 	flags.StringVar(&o.RuntimedClusterRole, "runtimed-cluster-role", "kruntimes-runtimed", "`ClusterRole` that is bound to the Pods of a Runtime")
 	flags.StringVar(&o.DefaultRunAsUser, "default-run-as-user", "65532", "`User` and group of Pods whose template names none, or none where the cluster assigns them")
@@ -60,7 +60,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 // Validate fills in defaults and reports all that is wrong at once.
 func (o *Options) Validate() error {
 	if len(o.Groups) == 0 {
-		o.Groups = []string{GroupCore}
+		o.Groups = defaultGroups()
 	}
 	if o.RuntimedClusterRole == "" {
 		o.RuntimedClusterRole = "kruntimes-runtimed"
@@ -79,11 +79,12 @@ func (o *Options) Validate() error {
 	return errors.Join(append(errs, err)...)
 }
 
-// validateGroups refuses groups that do not exist, and those whose kinds refer to kinds of a group that is not enabled.
+// validateGroups refuses groups that do not exist, those that are not part of this version, and those whose kinds refer to
+// kinds of a group that is not enabled.
 func validateGroups(groups []string) error {
 	var errs []error
 	needs := map[string][]string{
-		GroupCore: nil, GroupWorkspaces: {GroupCore}, GroupWorkflows: {GroupCore, GroupWorkspaces},
+		GroupCore: nil, GroupWorkspaces: {GroupCore}, GroupWorkflows: {GroupCore},
 	}
 	for _, group := range groups {
 		needed, known := needs[group]
@@ -95,12 +96,15 @@ func validateGroups(groups []string) error {
 			errs = append(errs, fmt.Errorf("--groups: %s needs %s: use --groups=%s", group, strings.Join(missing, " and "),
 				strings.Join(append(slices.Clone(needed), group), ",")))
 		}
-		if known && len(missing) == 0 && group != GroupCore {
-			errs = append(errs, fmt.Errorf("--groups: %s is not part of this version yet: use --groups=core", group))
+		if group == GroupWorkspaces && len(missing) == 0 {
+			errs = append(errs, fmt.Errorf("--groups: %s is not part of this version yet: use --groups=core,workflows", group))
 		}
 	}
 	return errors.Join(errs...)
 }
+
+// defaultGroups are all groups of this version.
+func defaultGroups() []string { return []string{GroupCore, GroupWorkflows} }
 
 // enabled tells whether a group's controllers run.
 func (o *Options) enabled(group string) bool { return slices.Contains(o.Groups, group) }

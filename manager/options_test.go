@@ -27,13 +27,13 @@ func TestValidate(t *testing.T) {
 		"a user by name": {valid(func(o *Options) { o.DefaultRunAsUser = "nobody" }),
 			`--default-run-as-user: "nobody" is neither none nor the number of a user other than root`},
 		"workflows alone": {valid(func(o *Options) { o.Groups = []string{"workflows"} }),
-			"--groups: workflows needs core and workspaces: use --groups=core,workspaces,workflows"},
+			"--groups: workflows needs core: use --groups=core,workflows"},
 		"workspaces alone": {valid(func(o *Options) { o.Groups = []string{"workspaces"} }),
 			"--groups: workspaces needs core: use --groups=core,workspaces"},
 		"a group that does not exist": {valid(func(o *Options) { o.Groups = []string{"core", "jobs"} }),
 			`--groups: "jobs" is not one of core, workspaces, workflows`},
 		"a group that is to come": {valid(func(o *Options) { o.Groups = []string{"core", "workspaces"} }),
-			"--groups: workspaces is not part of this version yet: use --groups=core"},
+			"--groups: workspaces is not part of this version yet: use --groups=core,workflows"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
