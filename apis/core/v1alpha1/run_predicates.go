@@ -28,6 +28,19 @@ func (r *Run) Requests() corev1.ResourceList {
 	return requests
 }
 
+// CurrentAttempt returns the number of the attempt that r is at. It counts from 1: the first attempt is the current one
+// before it is assigned, too.
+func (r *Run) CurrentAttempt() int32 { return max(r.Status.Attempt, 1) }
+
+// OrPending returns p, or Pending for the phase of a Run to which nobody has written: what the schema's default makes of
+// it.
+func (p RunPhase) OrPending() RunPhase {
+	if p == "" {
+		return RunPending
+	}
+	return p
+}
+
 // maxLabelValue is the bound of Kubernetes on label values.
 const maxLabelValue = 63
 

@@ -53,10 +53,7 @@ var transitions = map[RunPhase]map[Writer][]RunPhase{
 // NextPhases returns the phases that w may write over phase from; nil when w must not write at all.
 // The empty phase counts as Pending, which the schema's default makes of it.
 func NextPhases(from RunPhase, w Writer) []RunPhase {
-	if from == "" {
-		from = RunPending
-	}
-	return append([]RunPhase(nil), transitions[from][w]...)
+	return append([]RunPhase(nil), transitions[from.OrPending()][w]...)
 }
 
 // CanTransition tells whether w may write phase to over phase from.
