@@ -4,14 +4,17 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // ActionSpec is a reusable group of steps, which run in the job that calls it.
 type ActionSpec struct {
-	// inputs by name. Shape of a name: letters, digits, '-' and '_', up to 63 characters.
+	// inputs by name. Shape of a name: letters, digits, '-' and '_', with a letter or digit at both ends, up to
+	// 63 characters.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?$'))",message="every name of an input must be letters, digits, '-' and '_', with a letter or digit at both ends, up to 63 characters"
 	Inputs map[string]Input `json:"inputs,omitempty"`
 
 	// outputs by name, evaluated when all steps have succeeded; they see the Action's own inputs and steps only.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?$'))",message="every name of an output must be letters, digits, '-' and '_', with a letter or digit at both ends, up to 63 characters"
 	Outputs map[string]Output `json:"outputs,omitempty"`
 
 	// steps run one after another. They run scripts: an Action calls no other Action. Keyed by name.

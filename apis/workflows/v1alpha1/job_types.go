@@ -31,6 +31,8 @@ type Job struct {
 	// expressions. Size of a value: up to 32 KiB.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[A-Za-z_][A-Za-z0-9_.-]{0,255}$'))",message="every name of a variable must be a letter or '_', then letters, digits, '_', '.' or '-', up to 256 characters"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('KRUNTIME_'))",message="names that start with KRUNTIME_ are reserved"
 	Env map[string]EnvValue `json:"env,omitempty"`
 
 	// steps run one after another, each as a Run. Keyed by name.
@@ -45,13 +47,14 @@ type Job struct {
 	// steps have succeeded.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?$'))",message="every name of an output must be letters, digits, '-' and '_', with a letter or digit at both ends, up to 63 characters"
 	Outputs map[string]Output `json:"outputs,omitempty"`
 
 	// uses names a Workflow of the same namespace that is called when the job becomes ready.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="uses must be the name of a Workflow of the same namespace: lower-case letters, digits, '-' and '.'"
 	Uses string `json:"uses,omitempty"`
 
 	// with holds the inputs of the called Workflow. A map from names to text; values may hold expressions.
@@ -79,7 +82,7 @@ type Step struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?$')",message="name must be letters, digits, '-' and '_', with a letter or digit at both ends"
 	Name string `json:"name"`
 
 	// run is the script, handed to the Runtime's interpreter. May hold expressions; pass values through env where they
@@ -92,6 +95,8 @@ type Step struct {
 	// env is added to the environment of the script, over the job's env. Values may hold expressions.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[A-Za-z_][A-Za-z0-9_.-]{0,255}$'))",message="every name of a variable must be a letter or '_', then letters, digits, '_', '.' or '-', up to 256 characters"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('KRUNTIME_'))",message="names that start with KRUNTIME_ are reserved"
 	Env map[string]EnvValue `json:"env,omitempty"`
 
 	// artifacts are copied below the working directory before the script starts. Keyed by path.
@@ -101,19 +106,20 @@ type Step struct {
 	// +kubebuilder:validation:MaxItems=32
 	Artifacts []StepArtifact `json:"artifacts,omitempty"`
 
-	// timeout bounds the execution of the script; waiting for a Pod does not count. Unit: a Go duration such as "90s".
-	// Unset: no bound.
+	// timeout bounds the execution of the script; waiting for a Pod does not count. Unit: a Go duration such as "90s",
+	// of at least 1ms. Unset: no bound.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms')",message="timeout must be a positive duration such as 90s or 1h30m"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
 	// uses names an Action of the same namespace whose steps run in place of this one.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="uses must be the name of an Action of the same namespace: lower-case letters, digits, '-' and '.'"
 	Uses string `json:"uses,omitempty"`
 
 	// with holds the inputs of the called Action. A map from names to text; values may hold expressions.

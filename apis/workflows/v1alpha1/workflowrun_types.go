@@ -52,6 +52,7 @@ type WorkflowRunSpec struct {
 	// +required
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?$'))",message="every name of a job must be letters, digits, '-' and '_', with a letter or digit at both ends, up to 63 characters"
 	// +kubebuilder:validation:XValidation:rule="self.all(j, !has(self[j].needs) || self[j].needs.all(n, n in self))",message="needs must name jobs of the same jobs map"
 	// +kubebuilder:validation:XValidation:rule="self.map(j, has(self[j].steps) ? size(self[j].steps) : 0).sum() <= 1024",message="all jobs together may have 1024 steps: split the work into several WorkflowRuns"
 	Jobs map[string]Job `json:"jobs"`
