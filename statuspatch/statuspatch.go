@@ -1,6 +1,7 @@
 // Package statuspatch builds the one form in which the components of kruntimes write status: a JSON merge patch
 // (RFC 7386) that holds only the changed fields of status and the resourceVersion that the writer decided on, so that
-// a decision on stale data is refused with a conflict instead of being stored.
+// a decision on stale data is refused with a conflict instead of being stored. Bounded fits texts into what the schemas
+// allow.
 package statuspatch
 
 import (
