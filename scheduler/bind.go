@@ -131,7 +131,7 @@ func bindPatch(a *assignment, now time.Time) ([]byte, error) {
 	s := &after.Status
 	s.Phase = corev1alpha1.RunScheduled
 	s.AssignedPod, s.AssignedPodUID = a.podName, string(a.podUID)
-	s.Attempt, s.NextAttemptTime = max(1, s.Attempt), nil
+	s.Attempt, s.NextAttemptTime = a.run.CurrentAttempt(), nil
 	s.ScheduledTime = &metav1.MicroTime{Time: now}
 	s.ObservedGeneration = a.run.Generation
 	meta.SetStatusCondition(&s.Conditions, metav1.Condition{

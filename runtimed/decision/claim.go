@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/statuspatch"
 )
 
 // ClaimKind is what is done with a Run that was found assigned to this Pod.
@@ -87,12 +88,12 @@ func StoppedBeforeStart(cause StopCause) Result {
 
 // Unserviceable is the result of a Run whose runtime server takes no further executions.
 func Unserviceable(why string) Result {
-	return failed(corev1alpha1.RunReasonServerLost, bounded("The execution could not start: "+why, maxMessage), nil)
+	return failed(corev1alpha1.RunReasonServerLost, statuspatch.Bounded("The execution could not start: "+why, maxMessage), nil)
 }
 
 // StagingFailed is the result of a Run whose files could not be laid out.
 func StagingFailed(err error) Result {
-	return failed(corev1alpha1.RunReasonStagingFailed, bounded(err.Error(), maxMessage), nil)
+	return failed(corev1alpha1.RunReasonStagingFailed, statuspatch.Bounded(err.Error(), maxMessage), nil)
 }
 
 // unsupported refuses what this version cannot do; nothing in a spec is silently ignored.

@@ -6,6 +6,7 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	runtimev1 "kruntimes.io/kruntimes/apis/runtime/v1"
+	"kruntimes.io/kruntimes/statuspatch"
 )
 
 // StopCause is why runtimed asked for the end of an execution.
@@ -141,7 +142,7 @@ func ended(e Ending, code int32) Result {
 		r := failed(corev1alpha1.RunReasonScriptFailed, fmt.Sprintf("Exit code %d", code), &code)
 		r.Outputs = e.Outputs
 		if e.OutputsError != nil {
-			r.Message += ". Its outputs were dropped: " + bounded(e.OutputsError.Message, maxOutputsMessage)
+			r.Message += ". Its outputs were dropped: " + statuspatch.Bounded(e.OutputsError.Message, maxOutputsMessage)
 		}
 		if e.StderrTail != "" {
 			r.Message += "\n" + e.StderrTail
@@ -153,7 +154,7 @@ func ended(e Ending, code int32) Result {
 		if e.OutputsError.TooLarge {
 			reason = corev1alpha1.RunReasonOutputsTooLarge
 		}
-		return failed(reason, bounded(e.OutputsError.Message, maxMessage), &code)
+		return failed(reason, statuspatch.Bounded(e.OutputsError.Message, maxMessage), &code)
 	}
 	return Result{Phase: corev1alpha1.RunSucceeded, ExitCode: &code, Outputs: e.Outputs}
 }
@@ -185,7 +186,7 @@ func sentence(text, detail string) string {
 	if detail == "" {
 		return text
 	}
-	return text + ": " + bounded(detail, maxMessage-len(text)-2)
+	return text + ": " + statuspatch.Bounded(detail, maxMessage-len(text)-2)
 }
 
 // Final adapts r to what run says at the moment of writing: when the cancel was asked for, an execution of which nobody
@@ -206,7 +207,7 @@ func Final(r Result, run *corev1alpha1.Run) Result {
 // the script made, so the outputs are dropped and named as the cause.
 func Refused(r Result, refusal error) Result {
 	r.Outputs = nil
-	r.Message = bounded("The API server refused the result: "+refusal.Error(), maxOutputsMessage)
+	r.Message = statuspatch.Bounded("The API server refused the result: "+refusal.Error(), maxOutputsMessage)
 	if r.Phase == corev1alpha1.RunSucceeded {
 		r.Phase, r.Reason = corev1alpha1.RunFailed, corev1alpha1.RunReasonOutputsInvalid
 	}

@@ -35,17 +35,3 @@ func Tail(stderr []byte) string {
 	}
 	return text
 }
-
-// bounded cuts text to limit bytes without cutting a character.
-func bounded(text string, limit int) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= limit {
-		return text
-	}
-	const dots = "..."
-	cut := max(limit-len(dots), 0)
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + dots
-}

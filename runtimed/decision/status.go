@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/statuspatch"
 )
 
 // reasonSucceeded is the reason of the condition Succeeded when it is True.
@@ -17,11 +18,8 @@ const reasonSucceeded = "Succeeded"
 // IsOurs tells whether the status of run may still be written by the runtimed that claimed attempt of the Run uid on
 // the Pod.
 func IsOurs(run *corev1alpha1.Run, uid string, attempt int32, pod, podUID string) bool {
-	return string(run.UID) == uid && Attempt(run) == attempt && run.IsAssignedTo(pod, podUID)
+	return string(run.UID) == uid && run.CurrentAttempt() == attempt && run.IsAssignedTo(pod, podUID)
 }
-
-// Attempt returns the attempt of run, which counts from 1.
-func Attempt(run *corev1alpha1.Run) int32 { return max(run.Status.Attempt, 1) }
 
 // ExecutionID names one attempt of a Run; it is unique for the lifetime of a Pod.
 func ExecutionID(uid types.UID, attempt int32) string { return fmt.Sprintf("%s.%d", uid, attempt) }
@@ -39,7 +37,7 @@ func RunningStatus(run *corev1alpha1.Run, start time.Time) *corev1alpha1.Run {
 func TerminalStatus(run *corev1alpha1.Run, r Result, start, end time.Time) *corev1alpha1.Run {
 	after := run.DeepCopy()
 	s := &after.Status
-	s.Phase, s.Reason, s.Message, s.ExitCode = r.Phase, r.Reason, bounded(r.Message, maxMessage), r.ExitCode
+	s.Phase, s.Reason, s.Message, s.ExitCode = r.Phase, r.Reason, statuspatch.Bounded(r.Message, maxMessage), r.ExitCode
 	s.ObservedGeneration = run.Generation
 	s.CompletionTime = microTime(end)
 	if !start.IsZero() {

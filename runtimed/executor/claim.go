@@ -40,8 +40,8 @@ type claim struct {
 
 func newClaim(e *Executor, run *corev1alpha1.Run, id string) *claim {
 	return &claim{
-		e: e, id: id, name: run.Name, uid: string(run.UID), attempt: decision.Attempt(run), latest: run,
-		log:     e.Log.WithValues("run", run.Name, "uid", run.UID, "attempt", decision.Attempt(run)),
+		e: e, id: id, name: run.Name, uid: string(run.UID), attempt: run.CurrentAttempt(), latest: run,
+		log:     e.Log.WithValues("run", run.Name, "uid", run.UID, "attempt", run.CurrentAttempt()),
 		changed: make(chan struct{}, 1), left: make(chan struct{}),
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // executionID names an attempt of a Run for the lifetime of the Pod.
 func executionID(run *corev1alpha1.Run) string {
-	return decision.ExecutionID(run.UID, decision.Attempt(run))
+	return decision.ExecutionID(run.UID, run.CurrentAttempt())
 }
 
 // inlineScript returns the script of run; empty when it has none.
@@ -44,7 +44,7 @@ func command(
 		{Name: "KRUNTIME_RUN_NAME", Value: run.Name},
 		{Name: "KRUNTIME_RUN_UID", Value: string(run.UID)},
 		{Name: "KRUNTIME_NAMESPACE", Value: namespace},
-		{Name: "KRUNTIME_ATTEMPT", Value: strconv.Itoa(int(decision.Attempt(run)))},
+		{Name: "KRUNTIME_ATTEMPT", Value: strconv.Itoa(int(run.CurrentAttempt()))},
 		{Name: "HOME", Value: dir.Home()},
 		{Name: "TMPDIR", Value: dir.Temp()},
 	}

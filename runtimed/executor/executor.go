@@ -205,4 +205,4 @@ func (e *Executor) finish(k key, c *claim) {
 	e.claims[k] = &claim{done: true}
 }
 
-func keyOf(run *corev1alpha1.Run) key { return key{uid: run.UID, attempt: decision.Attempt(run)} }
+func keyOf(run *corev1alpha1.Run) key { return key{uid: run.UID, attempt: run.CurrentAttempt()} }

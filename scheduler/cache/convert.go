@@ -4,17 +4,14 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/scheduler/framework"
+	"kruntimes.io/kruntimes/statuspatch"
 )
 
-// defaultRuns is how many Runs a Pod takes when the Runtime's capacity does not say.
-const defaultRuns = "4"
-
-// maxReason bounds what is taken over of a Pod's or Runtime's own words.
+// maxReason bounds what is taken over of a Pod's or Runtime's own words. Unit: bytes.
 const maxReason = 200
 
 // PodOf reads what the cache holds of a Pod. It returns false for a Pod that belongs to no Runtime.
@@ -33,17 +30,16 @@ func PodOf(pod *corev1.Pod) (Pod, bool) {
 		Name:    pod.Name, UID: pod.UID,
 		Terminating: pod.DeletionTimestamp != nil,
 	}
-	ready := podCondition(pod, corev1.PodReady)
-	p.Ready = ready != nil && ready.Status == corev1.ConditionTrue
+	p.Ready = corev1alpha1.PodIsReady(pod)
 	if !p.Ready {
-		p.NotReadyReason = bounded(notReadyReason(pod, ready))
+		p.NotReadyReason = statuspatch.Bounded(notReadyReason(pod), maxReason)
 	}
 	return p, true
 }
 
 // notReadyReason finds the most telling word on why a Pod is not ready: a container that cannot start, a node that
 // cannot be found, a Pod that has ended, a container that has not started or is not ready yet.
-func notReadyReason(pod *corev1.Pod, ready *corev1.PodCondition) string {
+func notReadyReason(pod *corev1.Pod) string {
 	waiting, telling := waitingReason(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses))
 	if telling {
 		return waiting
@@ -51,6 +47,7 @@ func notReadyReason(pod *corev1.Pod, ready *corev1.PodCondition) string {
 	if scheduled := podCondition(pod, corev1.PodScheduled); scheduled != nil && scheduled.Status == corev1.ConditionFalse {
 		return scheduled.Reason
 	}
+	ready := podCondition(pod, corev1.PodReady)
 	switch {
 	case pod.Status.Reason != "":
 		return pod.Status.Reason
@@ -92,36 +89,14 @@ func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCond
 // RuntimeOf reads what plugins may know of a Runtime.
 func RuntimeOf(runtime *corev1alpha1.Runtime) *framework.RuntimeInfo {
 	info := &framework.RuntimeInfo{
-		Namespace: runtime.Namespace, Name: runtime.Name, Replicas: 1, Deleting: runtime.DeletionTimestamp != nil,
+		Namespace: runtime.Namespace, Name: runtime.Name, Replicas: runtime.DesiredReplicas(),
+		Capacity: framework.CapacityOf(runtime.OfferedCapacity()), Deleting: runtime.DeletionTimestamp != nil,
 	}
-	if runtime.Spec.Replicas != nil {
-		info.Replicas = *runtime.Spec.Replicas
-	}
-	capacity := runtime.Spec.Capacity
-	if _, ok := capacity[corev1alpha1.ResourceRuns]; !ok {
-		capacity = capacity.DeepCopy()
-		if capacity == nil {
-			capacity = corev1.ResourceList{}
-		}
-		capacity[corev1alpha1.ResourceRuns] = resource.MustParse(defaultRuns)
-	}
-	info.Capacity = framework.CapacityOf(capacity)
 	for _, c := range runtime.Status.Conditions {
 		if c.Reason == corev1alpha1.ReasonPodsRefused || c.Reason == corev1alpha1.ReasonDeploymentRefused {
-			info.Trouble = bounded(c.Reason + ": " + c.Message)
+			info.Trouble = statuspatch.Bounded(c.Reason+": "+c.Message, maxReason)
 			break
 		}
 	}
 	return info
-}
-
-func bounded(text string) string {
-	if len(text) <= maxReason {
-		return text
-	}
-	cut := maxReason
-	for cut > 0 && text[cut]&0xC0 == 0x80 {
-		cut--
-	}
-	return text[:cut] + "…"
 }

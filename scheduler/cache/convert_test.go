@@ -48,7 +48,9 @@ func TestPodOfReadiness(t *testing.T) {
 		"no node takes it": {corev1.PodStatus{Phase: corev1.PodPending,
 			Conditions: []corev1.PodCondition{condition(corev1.PodScheduled, corev1.ConditionFalse, "Unschedulable")}}, false, "Unschedulable"},
 		"it was evicted": {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Conditions: []corev1.PodCondition{notReady}}, false, "Evicted"},
-		"it has ended":   {corev1.PodStatus{Phase: corev1.PodSucceeded, Conditions: []corev1.PodCondition{notReady}}, false, "Succeeded"},
+		"it has failed, and its condition is of before": {corev1.PodStatus{Phase: corev1.PodFailed,
+			Conditions: []corev1.PodCondition{condition(corev1.PodReady, corev1.ConditionTrue, "")}}, false, "Failed"},
+		"it has ended": {corev1.PodStatus{Phase: corev1.PodSucceeded, Conditions: []corev1.PodCondition{notReady}}, false, "Succeeded"},
 		"its probe fails": {corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{notReady},
 			ContainerStatuses: waits("")}, false, "ContainersNotReady"},
 		"nobody has looked at it": {corev1.PodStatus{Phase: corev1.PodPending}, false, "Pending"},
@@ -125,8 +127,18 @@ func TestRuntimeOf(t *testing.T) {
 }
 
 func TestForeignWordsAreBounded(t *testing.T) {
-	got := bounded(strings.Repeat("ü", 150))
-	if want := strings.Repeat("ü", 100) + "…"; got != want {
-		t.Errorf("bounded to %q", got)
+	words := strings.Repeat("ü", 150)
+	want := strings.Repeat("ü", 98) + "…"
+	pod, _ := PodOf(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{corev1alpha1.LabelRuntime: "sh"}},
+		Status:     corev1.PodStatus{Reason: words},
+	})
+	if diff := cmp.Diff(want, pod.NotReadyReason); diff != "" {
+		t.Errorf("of a Pod (-want +got):\n%s", diff)
+	}
+	info := RuntimeOf(&corev1alpha1.Runtime{Status: corev1alpha1.RuntimeStatus{Conditions: []metav1.Condition{
+		{Reason: corev1alpha1.ReasonPodsRefused, Message: words}}}})
+	if len(info.Trouble) > maxReason {
+		t.Errorf("%d bytes of a Runtime", len(info.Trouble))
 	}
 }

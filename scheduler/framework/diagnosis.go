@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/statuspatch"
 )
 
 // MaxMessage is the largest number of bytes of a Diagnosis' message.
@@ -54,7 +55,7 @@ func (d *Diagnosis) conclude() {
 // most frequent first, equals in alphabetical order. It has at most MaxMessage bytes.
 func (d *Diagnosis) Message() string {
 	if d.whole != nil {
-		return bounded(d.whole.Message())
+		return statuspatch.Bounded(d.whole.Message(), MaxMessage)
 	}
 	counts := map[string]int{}
 	var last *Status
@@ -93,7 +94,7 @@ func (d *Diagnosis) Message() string {
 		b.WriteString(separator + part)
 		left -= g.count
 	}
-	return bounded(b.String())
+	return statuspatch.Bounded(b.String(), MaxMessage)
 }
 
 func counted(n int, noun string) string {
@@ -101,13 +102,4 @@ func counted(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// bounded cuts at a character's boundary.
-func bounded(text string) string {
-	if len(text) <= MaxMessage {
-		return text
-	}
-	const ellipsis = "…"
-	return strings.ToValidUTF8(text[:MaxMessage-len(ellipsis)], "") + ellipsis
 }
