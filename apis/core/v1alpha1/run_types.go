@@ -224,10 +224,12 @@ type UnsupportedValueFrom struct{}
 
 // RunResources are the logical units that a Run takes.
 type RunResources struct {
-	// requests maps a logical resource, as declared by the Runtime's capacity, to the units taken. "runs" defaults to 1.
+	// requests maps a logical resource, as declared by the Runtime's capacity, to the units taken. "runs" defaults to 1,
+	// and is a whole number of at least 1; other units may be fractions, or 0.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !string(self[k]).startsWith('-'))",message="requests must not be negative"
+	// +kubebuilder:validation:XValidation:rule="!('runs' in self) || (isQuantity(string(self['runs'])) && quantity(string(self['runs'])).isInteger() && quantity(string(self['runs'])).asInteger() >= 1)",message="runs must be a whole number of at least 1"
 	Requests corev1.ResourceList `json:"requests,omitempty"`
 }
 
@@ -361,6 +363,7 @@ type OutputValue string
 // +kubebuilder:selectablefield:JSONPath=.status.phase
 // +kubebuilder:printcolumn:name="Runtime",type=string,JSONPath=`.spec.runtime`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Scheduled",type=string,JSONPath=`.status.conditions[?(@.type=="Scheduled")].reason`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`
 // +kubebuilder:printcolumn:name="Exit",type=integer,JSONPath=`.status.exitCode`
 // +kubebuilder:printcolumn:name="Pod",type=string,JSONPath=`.status.assignedPod`,priority=1

@@ -60,8 +60,10 @@ type RuntimeSpec struct {
 	// +kubebuilder:default=Injected
 	Server ServerMode `json:"server,omitempty"`
 
-	// workspace is the volume at /workspace: at most one source of a Kubernetes volume (hack/crds adds that bound to the
-	// schema). Default: emptyDir: {}. A change rolls the Pods.
+	// hack/crds adds the bound of one source to the schema.
+
+	// workspace is the volume at /workspace: at most one source of a Kubernetes volume. Default: emptyDir: {}. A change
+	// rolls the Pods.
 	// +optional
 	// +kubebuilder:default={emptyDir: {}}
 	Workspace corev1.VolumeSource `json:"workspace,omitempty"`

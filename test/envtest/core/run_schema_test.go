@@ -99,6 +99,11 @@ func TestRunSpec(t *testing.T) {
 		"a negative request":            {`{` + commandRun + `,"resources":{"requests":{"runs":"-1"}}}`, `spec.resources.requests: Invalid value: requests must not be negative`},
 		"a negative request, as number": {`{` + commandRun + `,"resources":{"requests":{"runs":-1}}}`, `spec.resources.requests: Invalid value: requests must not be negative`},
 		"a request that is no number":   {`{` + commandRun + `,"resources":{"requests":{"runs":"lots"}}}`, `spec.resources.requests.runs`},
+		"a request of no runs":          {`{` + commandRun + `,"resources":{"requests":{"runs":"0"}}}`, `spec.resources.requests: Invalid value: runs must be a whole number of at least 1`},
+		"a request of no runs, number":  {`{` + commandRun + `,"resources":{"requests":{"runs":0}}}`, `spec.resources.requests: Invalid value: runs must be a whole number of at least 1`},
+		"a request of half a run":       {`{` + commandRun + `,"resources":{"requests":{"runs":"0.5"}}}`, `spec.resources.requests: Invalid value: runs must be a whole number of at least 1`},
+		"a request of 500m runs":        {`{` + commandRun + `,"resources":{"requests":{"runs":"500m"}}}`, `spec.resources.requests: Invalid value: runs must be a whole number of at least 1`},
+		"fractions of other units":      {`{` + commandRun + `,"resources":{"requests":{"runs":"1","example.com/gpu":"500m","example.com/disk":0}}}`, ""},
 
 		"a timeout without unit":    {`{` + commandRun + `,"timeout":"90"}`, `timeout must be a positive duration such as 90s or 1h30m`},
 		"a timeout in days":         {`{` + commandRun + `,"timeout":"1d"}`, `timeout must be a positive duration such as 90s or 1h30m`},
