@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"kruntimes.io/kruntimes/devcluster/controlplane"
+	"kruntimes.io/kruntimes/manager"
 )
 
 // Options says what a dev cluster consists of. The zero value is a whole cluster in the default state directory, with
@@ -26,7 +27,7 @@ type Options struct {
 	// WithoutProduct leaves manager and scheduler out: a cluster that knows the kinds of kruntimes but does nothing
 	// with their objects.
 	WithoutProduct bool
-	// Groups are the API groups that manager and scheduler serve. Default: core.
+	// Groups are the API groups that the manager serves. Default: all.
 	Groups []string
 	// Binaries are the programs that the cluster runs.
 	Binaries Binaries
@@ -80,7 +81,7 @@ func (o *Options) complete() error {
 		o.Clock = clock.RealClock{}
 	}
 	if len(o.Groups) == 0 {
-		o.Groups = []string{"core"}
+		o.Groups = manager.DefaultGroups()
 	}
 	if o.StateDir == "" {
 		dir, err := DefaultStateDir(o.Environ)

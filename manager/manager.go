@@ -4,6 +4,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"time"
 
@@ -14,12 +15,15 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	"kruntimes.io/kruntimes/controllers/core"
+	"kruntimes.io/kruntimes/controllers/workflows"
 )
 
 const (
@@ -37,7 +41,7 @@ func Run(ctx context.Context, options Options) error {
 		return err
 	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, corev1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, corev1alpha1.AddToScheme, workflowsv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return fmt.Errorf("building the scheme: %w", err)
 		}
@@ -64,7 +68,7 @@ func managerOptions(ctx context.Context, scheme *runtime.Scheme, options Options
 		NewCache:    newStoppableCache,
 		Logger:      logr.FromContextOrDiscard(ctx),
 		BaseContext: func() context.Context { return ctx }, // Ends the caches with the manager; see stoppableCache.
-		Cache:       cache.Options{ByObject: core.CacheByObject(), DefaultTransform: cache.TransformStripManagedFields()},
+		Cache:       cache.Options{ByObject: cachedObjects(options), DefaultTransform: cache.TransformStripManagedFields()},
 		Controller:  config.Controller{MaxConcurrentReconciles: concurrency, SkipNameValidation: &skip},
 		Metrics:     server.Options{BindAddress: orOff(options.MetricsAddress)},
 
@@ -76,11 +80,25 @@ func managerOptions(ctx context.Context, scheme *runtime.Scheme, options Options
 	}
 }
 
+// cachedObjects says what the cache holds for the enabled groups.
+func cachedObjects(options Options) map[client.Object]cache.ByObject {
+	byObject := core.CacheByObject()
+	if options.enabled(GroupWorkflows) {
+		maps.Copy(byObject, workflows.CacheByObject())
+	}
+	return byObject
+}
+
 // setUp registers the controllers of the enabled groups, and the probes.
 func setUp(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	if options.enabled(GroupCore) {
 		if err := setUpCore(ctx, mgr, options); err != nil {
 			return fmt.Errorf("setting up group %s: %w", GroupCore, err)
+		}
+	}
+	if options.enabled(GroupWorkflows) {
+		if err := setUpWorkflows(ctx, mgr); err != nil {
+			return fmt.Errorf("setting up group %s: %w", GroupWorkflows, err)
 		}
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
@@ -116,6 +134,17 @@ func setUpCore(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	runs := &core.RunReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}}
 	if err := runs.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the Run lifecycle controller: %w", err)
+	}
+	return nil
+}
+
+func setUpWorkflows(ctx context.Context, mgr ctrl.Manager) error {
+	if err := workflows.IndexFields(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	runs := &workflows.WorkflowRunReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}}
+	if err := runs.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("setting up the WorkflowRun controller: %w", err)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ type Options struct {
 
 // AddFlags makes the options settable on a command line, with their defaults.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&o.Groups, "groups", defaultGroups(), "Enabled API `groups`: core, workspaces, workflows")
+	flags.StringSliceVar(&o.Groups, "groups", DefaultGroups(), "Enabled API `groups`: core, workspaces, workflows")
 	flags.StringVar(&o.NodeImage, "node-image", "", "`Image` with runtimed and the runtime server for new and changed Runtimes")
 	flags.StringVar(&o.RuntimedClusterRole, "runtimed-cluster-role", "kruntimes-runtimed", "`ClusterRole` that is bound to the Pods of a Runtime")
 	flags.StringVar(&o.DefaultRunAsUser, "default-run-as-user", "65532", "`User` and group of Pods whose template names none, or none where the cluster assigns them")
@@ -60,7 +60,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 // Validate fills in defaults and reports all that is wrong at once.
 func (o *Options) Validate() error {
 	if len(o.Groups) == 0 {
-		o.Groups = defaultGroups()
+		o.Groups = DefaultGroups()
 	}
 	if o.RuntimedClusterRole == "" {
 		o.RuntimedClusterRole = "kruntimes-runtimed"
@@ -103,8 +103,8 @@ func validateGroups(groups []string) error {
 	return errors.Join(errs...)
 }
 
-// defaultGroups are all groups of this version.
-func defaultGroups() []string { return []string{GroupCore, GroupWorkflows} }
+// DefaultGroups returns all groups of this version.
+func DefaultGroups() []string { return []string{GroupCore, GroupWorkflows} }
 
 // enabled tells whether a group's controllers run.
 func (o *Options) enabled(group string) bool { return slices.Contains(o.Groups, group) }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 )
 
 // Indexes of the cache.
@@ -84,6 +85,8 @@ func trimRun(o any) (any, error) {
 		TTLSecondsAfterFinished: run.Spec.TTLSecondsAfterFinished,
 		RetryPolicy:             run.Spec.RetryPolicy,
 	}
-	run.Status.Outputs, run.Status.Artifacts = nil, nil
+	if run.Labels[workflowsv1alpha1.LabelWorkflowRunUID] == "" { // The WorkflowRun controller reads them of its children.
+		run.Status.Outputs, run.Status.Artifacts = nil, nil
+	}
 	return run, nil
 }

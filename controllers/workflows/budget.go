@@ -1,0 +1,86 @@
+package workflows
+
+import (
+	"fmt"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+)
+
+const (
+	// maxStepMessage and maxJobMessage keep the messages of 1,024 steps and 64 jobs together far below the bound of a
+	// status. Unit: bytes.
+	maxStepMessage = 256
+	maxJobMessage  = 768
+	// perStep, perJob and perOutput are what the JSON of a status holds beside names and texts, rounded up. Unit: bytes.
+	perStep   = 320
+	perJob    = 320
+	perOutput = 8
+	// perStatus is what the JSON of a status holds beside its jobs: messages, conditions, times. Unit: bytes.
+	perStatus = 8192
+)
+
+// budget is by how much the outputs of a WorkflowRun and the JSON of its status may still grow. Unit: bytes.
+type budget struct {
+	outputs, status int
+}
+
+// newBudget takes off what a stored status holds, and what its messages may come to hold.
+func newBudget(status *workflowsv1alpha1.WorkflowRunStatus) *budget {
+	b := &budget{outputs: workflowsv1alpha1.MaxOutputBytes, status: workflowsv1alpha1.MaxStatusBytes - perStatus}
+	for name, js := range status.Jobs {
+		b.status -= perJob + len(name) + maxJobMessage
+		for _, pre := range js.Pre {
+			b.status -= len(pre) + perOutput
+		}
+		b.charge(js.Outputs, 1)
+		for i := range js.Steps {
+			b.status -= perStep + len(js.Steps[i].Name) + len(js.Steps[i].RunName) + len(js.Steps[i].Message)
+			b.charge(js.Steps[i].Outputs, 1)
+		}
+	}
+	return b
+}
+
+// charge takes outputs off the budget, or puts them back with times -1.
+func (b *budget) charge(values map[string]corev1alpha1.OutputValue, times int) {
+	for name, value := range values {
+		b.outputs -= times * (len(name) + len(value))
+		b.status -= times * (len(name) + escapedLength(string(value)) + perOutput)
+	}
+}
+
+// take charges new outputs. It returns an error that says what is over its bound, and charges nothing then.
+func (b *budget) take(values map[string]corev1alpha1.OutputValue) error {
+	if len(values) == 0 {
+		return nil
+	}
+	b.charge(values, 1)
+	var err error
+	switch {
+	case b.outputs < 0:
+		err = fmt.Errorf("%s: all outputs of a WorkflowRun together may hold %d bytes: pass large data as files",
+			workflowsv1alpha1.WordOutputsTooLarge, workflowsv1alpha1.MaxOutputBytes)
+	case b.status < 0:
+		err = fmt.Errorf("%s: the status of a WorkflowRun may hold %d bytes: split it into several WorkflowRuns",
+			workflowsv1alpha1.WordStatusTooLarge, workflowsv1alpha1.MaxStatusBytes)
+	}
+	if err != nil {
+		b.charge(values, -1)
+	}
+	return err
+}
+
+// escapedLength is the length of text within JSON as the API server writes it, or more.
+func escapedLength(text string) int {
+	n := len(text)
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c < 0x20 || c == '<' || c == '>' || c == '&':
+			n += 5
+		case c == '"' || c == '\\':
+			n++
+		}
+	}
+	return n
+}

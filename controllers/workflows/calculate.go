@@ -1,0 +1,119 @@
+package workflows
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+)
+
+// decision is the desired status, and the one action that leads there.
+type decision struct {
+	// status is what the WorkflowRun's status shall be, as far as no action has to succeed for it.
+	status workflowsv1alpha1.WorkflowRunStatus
+	// Exactly one kind of action is set, or none.
+	// snapshot asks for the snapshot of a WorkflowRun that has just been accepted.
+	snapshot bool
+	// start are the child Runs to create, at most one per job, in the order of their jobs.
+	start []target
+	// cancel are the child Runs whose end is to be asked for.
+	cancel []*corev1alpha1.Run
+	// expire asks for the deletion of the WorkflowRun, whose time to live is over.
+	expire bool
+	// recheck is when to look again although nothing changes. 0: never.
+	recheck time.Duration
+}
+
+// target is a child Run to create.
+type target struct {
+	id identity
+	// run is complete but for its name.
+	run *corev1alpha1.Run
+}
+
+// calculate decides, from what was observed and from nothing else. It changes nothing of the observation.
+//
+//	empty ──Initialize──▶ Pending ──StartRunnableSteps──▶ Running ──▶ Succeeded | Failed
+//	                         └──────────────Cancel──────────┴───────▶ Cancelled
+func calculate(o observation) decision {
+	d := decision{status: *o.run.Status.DeepCopy()}
+	switch {
+	case d.status.Phase.IsTerminal():
+		expire(o, &d)
+		return d
+	case !isInitialized(&d.status):
+		initialize(o, &d)
+		return d
+	}
+	d.status.ObservedGeneration = o.run.Generation
+	project(o, &d.status)
+	if o.run.Spec.CancelRequested {
+		cancel(o, &d)
+		return d
+	}
+	for refused := true; refused; {
+		settle(o, &d.status)
+		d.start, d.recheck, refused = plan(o, &d.status)
+	}
+	finish(o, &d.status)
+	return d
+}
+
+// expire deletes a finished WorkflowRun after its time to live.
+func expire(o observation, d *decision) {
+	ttl, end := o.run.Spec.TTLSecondsAfterFinished, d.status.CompletionTime
+	if ttl == nil || end == nil {
+		return
+	}
+	d.recheck = end.Add(time.Duration(*ttl) * time.Second).Sub(o.now)
+	if d.recheck <= 0 {
+		d.recheck, d.expire = 0, true
+	}
+}
+
+// finish ends the WorkflowRun when all its jobs have settled.
+func finish(o observation, status *workflowsv1alpha1.WorkflowRunStatus) {
+	var failed []string
+	for _, name := range sortedKeys(status.Jobs) {
+		switch phase := status.Jobs[name].Phase; {
+		case !phase.IsTerminal():
+			return
+		case phase == workflowsv1alpha1.JobFailed:
+			failed = append(failed, name)
+		}
+	}
+	if len(failed) > 0 {
+		first := failed[0]
+		message := fmt.Sprintf("job %s failed", first)
+		if detail := status.Jobs[first].Message; detail != "" {
+			message += ": " + detail
+		}
+		if len(failed) > 1 {
+			message = fmt.Sprintf("%d jobs failed; %s", len(failed), message)
+		}
+		end(o, status, workflowsv1alpha1.WorkflowFailed, workflowsv1alpha1.ReasonJobsFailed, message)
+		return
+	}
+	outputs, err := workflowOutputs(o.run, status)
+	if err != nil {
+		end(o, status, workflowsv1alpha1.WorkflowFailed, workflowsv1alpha1.ReasonOutputsFailed, err.Error())
+		return
+	}
+	status.Outputs = outputs
+	end(o, status, workflowsv1alpha1.WorkflowSucceeded, workflowsv1alpha1.ReasonJobsSucceeded, "")
+}
+
+// end makes the WorkflowRun terminal.
+func end(o observation, status *workflowsv1alpha1.WorkflowRunStatus, phase workflowsv1alpha1.WorkflowPhase, reason, message string) {
+	status.Phase = phase
+	status.Message = bounded(message)
+	status.CompletionTime = micro(o.now)
+	truth := metav1.ConditionFalse
+	if phase == workflowsv1alpha1.WorkflowSucceeded {
+		truth = metav1.ConditionTrue
+	}
+	setCondition(o, status, workflowsv1alpha1.WorkflowRunConditionSucceeded, truth, reason, message)
+}

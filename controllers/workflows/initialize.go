@@ -1,0 +1,86 @@
+package workflows
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	"kruntimes.io/kruntimes/workflow/validate"
+)
+
+// isInitialized tells whether a WorkflowRun was accepted or refused.
+func isInitialized(status *workflowsv1alpha1.WorkflowRunStatus) bool {
+	return meta.FindStatusCondition(status.Conditions, workflowsv1alpha1.WorkflowRunConditionAccepted) != nil
+}
+
+// initialize accepts or refuses a new WorkflowRun and lays out its jobs. Accepted is never written again.
+func initialize(o observation, d *decision) {
+	status := &d.status
+	status.ObservedGeneration = o.run.Generation
+	status.StartTime = micro(o.now)
+	errs := append(validate.WorkflowRun(&o.run.Spec), unavailable(&o.run.Spec)...)
+	if len(errs) > 0 {
+		message := errs.ToAggregate().Error()
+		setCondition(o, status, workflowsv1alpha1.WorkflowRunConditionAccepted, metav1.ConditionFalse, refusal(errs), message)
+		end(o, status, workflowsv1alpha1.WorkflowFailed, workflowsv1alpha1.ReasonNotAccepted, "not accepted: "+message)
+		return
+	}
+	status.Phase = workflowsv1alpha1.WorkflowPending
+	status.Jobs = make(map[string]workflowsv1alpha1.JobStatus, len(o.run.Spec.Jobs))
+	for name, job := range o.run.Spec.Jobs {
+		js := workflowsv1alpha1.JobStatus{Phase: workflowsv1alpha1.JobPending, Pre: slices.Sorted(slices.Values(job.Needs))}
+		if len(js.Pre) > 0 {
+			js.Phase = workflowsv1alpha1.JobWaiting
+		}
+		for _, step := range job.Steps {
+			js.Steps = append(js.Steps, workflowsv1alpha1.StepStatus{Name: step.Name, Phase: corev1alpha1.RunPending})
+		}
+		status.Jobs[name] = js
+	}
+	setCondition(o, status, workflowsv1alpha1.WorkflowRunConditionAccepted, metav1.ConditionTrue, workflowsv1alpha1.ReasonAccepted, "")
+	setCondition(o, status, workflowsv1alpha1.WorkflowRunConditionSucceeded, metav1.ConditionUnknown, workflowsv1alpha1.ReasonRunning, "")
+	d.snapshot = true
+}
+
+// unavailable refuses what the API knows and this version does not execute.
+func unavailable(spec *workflowsv1alpha1.WorkflowRunSpec) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range sortedKeys(spec.Jobs) {
+		job, path := spec.Jobs[name], field.NewPath("spec", "jobs").Key(name)
+		if job.Uses != "" {
+			errs = append(errs, field.Forbidden(path.Child("uses"), "calls of Workflows are not available in this version: write the steps into the job"))
+		}
+		for i, step := range job.Steps {
+			at := path.Child("steps").Index(i)
+			if step.Uses != "" {
+				errs = append(errs, field.Forbidden(at.Child("uses"), "calls of Actions are not available in this version: write the steps into the job"))
+			}
+			if len(step.Artifacts) > 0 {
+				errs = append(errs, field.Forbidden(at.Child("artifacts"), "artifacts are not available in this version: pass small values through outputs"))
+			}
+		}
+	}
+	return errs
+}
+
+// refusal chooses the reason of a refused WorkflowRun.
+func refusal(errs field.ErrorList) string {
+	for _, err := range errs {
+		if err.Type == field.ErrorTypeTooLong || err.Type == field.ErrorTypeTooMany {
+			return workflowsv1alpha1.ReasonTooLarge
+		}
+	}
+	return workflowsv1alpha1.ReasonInvalidJobs
+}
+
+// setCondition sets one condition for the observed generation.
+func setCondition(o observation, status *workflowsv1alpha1.WorkflowRunStatus, kind string, truth metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type: kind, Status: truth, Reason: reason, Message: bounded(message),
+		ObservedGeneration: o.run.Generation, LastTransitionTime: metav1.NewTime(o.now),
+	})
+}

@@ -1,0 +1,73 @@
+package workflows
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+)
+
+const (
+	// maxName is the longest name of an object. Unit: bytes.
+	maxName = 253
+	// hashedPrefix is how much of the readable name stands before the digest. Unit: bytes.
+	hashedPrefix = 54
+)
+
+// identity says which step a child Run executes. It is unique in a WorkflowRun, and stands in the labels of the child.
+type identity struct {
+	job, step, actionStep string
+}
+
+// identityOf reads the identity of a child from its labels.
+func identityOf(run *corev1alpha1.Run) identity {
+	return identity{
+		job:        run.Labels[workflowsv1alpha1.LabelJob],
+		step:       run.Labels[workflowsv1alpha1.LabelStep],
+		actionStep: run.Labels[workflowsv1alpha1.LabelActionStep],
+	}
+}
+
+// belongs tells whether a Run is the child of owner with this identity. Only the control plane may set these labels.
+func belongs(run *corev1alpha1.Run, owner *workflowsv1alpha1.WorkflowRun, id identity) bool {
+	return run.Labels[workflowsv1alpha1.LabelWorkflowRunUID] == string(owner.UID) && identityOf(run) == id
+}
+
+// childNames returns the names that a child may have: the readable one first, if it fits, then the one that no other
+// owner or identity shares, for when the first is taken.
+func childNames(owner *workflowsv1alpha1.WorkflowRun, id identity) []string {
+	parts := []string{owner.Name, id.job, id.step}
+	if id.actionStep != "" {
+		parts = append(parts, id.actionStep)
+	}
+	readable := dns(strings.Join(parts, "-"))
+	hashed := hashedName(readable, string(owner.UID), id.job, id.step, id.actionStep)
+	if len(readable) > maxName {
+		return []string{hashed}
+	}
+	return []string{readable, hashed}
+}
+
+// snapshotNames returns the names that the snapshot of a WorkflowRun may have, as childNames does.
+func snapshotNames(owner *workflowsv1alpha1.WorkflowRun) []string {
+	uid := string(owner.UID)
+	readable := owner.Name + "-snapshot-" + uid[:min(8, len(uid))]
+	hashed := hashedName(readable, uid, "snapshot")
+	if len(readable) > maxName {
+		return []string{hashed}
+	}
+	return []string{readable, hashed}
+}
+
+// hashedName is the beginning of a readable name and a digest of what makes it unique.
+func hashedName(readable string, parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return strings.TrimRight(readable[:min(hashedPrefix, len(readable))], "-.") + "-" + hex.EncodeToString(sum[:4])
+}
+
+// dns turns the letters of the workflow language into those of a name.
+func dns(name string) string {
+	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
+}

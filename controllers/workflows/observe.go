@@ -1,0 +1,61 @@
+package workflows
+
+import (
+	"time"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+)
+
+// observation is all that a decision rests on.
+type observation struct {
+	// run is the WorkflowRun as it is stored.
+	run *workflowsv1alpha1.WorkflowRun
+	// children are its Runs by identity: all that the index holds, and those of recorded steps that a live read found.
+	children map[identity]*corev1alpha1.Run
+	// missing are the recorded children of unfinished steps that a live read did not find.
+	missing map[identity]bool
+	// held are the children whose creation was refused for a passing reason, and is not due again yet.
+	held map[identity]hold
+	// now is the time of the decision.
+	now time.Time
+}
+
+// hold says until when the creation of a child waits, and why.
+type hold struct {
+	until  time.Time
+	reason string
+}
+
+// recorded returns the children that the status names and whose end it does not hold yet, with their names.
+func recorded(status *workflowsv1alpha1.WorkflowRunStatus) map[identity]string {
+	names := map[identity]string{}
+	for job, js := range status.Jobs {
+		if js.Phase.IsTerminal() {
+			continue
+		}
+		for _, s := range js.Steps {
+			if s.RunName != "" && !s.Phase.IsTerminal() {
+				names[identity{job: job, step: s.Name}] = s.RunName
+			}
+		}
+	}
+	return names
+}
+
+// prefer chooses between two Runs of one identity, which only a fault of the control plane can make: the one that the
+// status names, else the older one.
+func prefer(a, b *corev1alpha1.Run, recordedName string) *corev1alpha1.Run {
+	switch {
+	case a.Name == recordedName:
+		return a
+	case b.Name == recordedName:
+		return b
+	case b.CreationTimestamp.Before(&a.CreationTimestamp):
+		return b
+	case a.CreationTimestamp.Equal(&b.CreationTimestamp) && b.Name < a.Name:
+		return b
+	default:
+		return a
+	}
+}

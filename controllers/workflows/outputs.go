@@ -1,0 +1,108 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	"kruntimes.io/kruntimes/workflow/expression"
+)
+
+// renderer evaluates the fields of one object and collects what is wrong with them.
+type renderer struct {
+	errs []string
+}
+
+// render evaluates text; field is its name in messages.
+func (r *renderer) render(field, text string, scope expression.Scope) string {
+	template, errs := expression.Parse(text)
+	if len(errs) > 0 {
+		r.errs = append(r.errs, field+": "+errs.Error())
+		return ""
+	}
+	value, err := template.Evaluate(scope)
+	if err != nil {
+		r.errs = append(r.errs, field+": "+err.Error())
+	}
+	return value
+}
+
+// err says what could not be evaluated, or nothing.
+func (r *renderer) err() error {
+	if len(r.errs) == 0 {
+		return nil
+	}
+	return errors.New(workflowsv1alpha1.WordExpressionFailed + ": " + strings.Join(r.errs, "; "))
+}
+
+// renderOutputs evaluates declared outputs.
+func renderOutputs(declared map[string]string, scope expression.Scope) (map[string]corev1alpha1.OutputValue, error) {
+	if len(declared) == 0 {
+		return nil, nil
+	}
+	var r renderer
+	values := make(map[string]corev1alpha1.OutputValue, len(declared))
+	for _, name := range sortedKeys(declared) {
+		value := r.render("outputs."+name, declared[name], scope)
+		if len(value) > workflowsv1alpha1.MaxOutputValueBytes {
+			r.errs = append(r.errs, fmt.Sprintf("outputs.%s: %d bytes, more than %d", name, len(value), workflowsv1alpha1.MaxOutputValueBytes))
+		}
+		values[name] = corev1alpha1.OutputValue(value)
+	}
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return values, nil
+}
+
+// jobOutputs evaluates the outputs of a job whose steps have all succeeded.
+func jobOutputs(job workflowsv1alpha1.Job, js *workflowsv1alpha1.JobStatus, status *workflowsv1alpha1.WorkflowRunStatus) (map[string]corev1alpha1.OutputValue, error) {
+	declared := make(map[string]string, len(job.Outputs))
+	for name, output := range job.Outputs {
+		declared[name] = output.Value
+	}
+	return renderOutputs(declared, expression.Scope{Steps: stepOutputs(js.Steps), Jobs: neededOutputs(job.Needs, status)})
+}
+
+// workflowOutputs evaluates the outputs that a WorkflowRun's annotations declare.
+func workflowOutputs(run *workflowsv1alpha1.WorkflowRun, status *workflowsv1alpha1.WorkflowRunStatus) (map[string]corev1alpha1.OutputValue, error) {
+	declared := map[string]string{}
+	for key, value := range run.Annotations {
+		if name, ok := strings.CutPrefix(key, workflowsv1alpha1.AnnotationOutputPrefix); ok {
+			declared[name] = value
+		}
+	}
+	return renderOutputs(declared, expression.Scope{Jobs: neededOutputs(sortedKeys(status.Jobs), status)})
+}
+
+// stepOutputs are the outputs of the steps that have succeeded.
+func stepOutputs(steps []workflowsv1alpha1.StepStatus) map[string]map[string]string {
+	outputs := make(map[string]map[string]string, len(steps))
+	for _, step := range steps {
+		if step.Phase == corev1alpha1.RunSucceeded {
+			outputs[step.Name] = texts(step.Outputs)
+		}
+	}
+	return outputs
+}
+
+// neededOutputs are the outputs of jobs that have succeeded.
+func neededOutputs(jobs []string, status *workflowsv1alpha1.WorkflowRunStatus) map[string]map[string]string {
+	outputs := make(map[string]map[string]string, len(jobs))
+	for _, name := range jobs {
+		if js := status.Jobs[name]; js.Phase == workflowsv1alpha1.JobSucceeded {
+			outputs[name] = texts(js.Outputs)
+		}
+	}
+	return outputs
+}
+
+func texts(values map[string]corev1alpha1.OutputValue) map[string]string {
+	out := make(map[string]string, len(values))
+	for name, value := range values {
+		out[name] = string(value)
+	}
+	return out
+}

@@ -1,0 +1,147 @@
+package workflows
+
+import (
+	"fmt"
+	"strconv"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	"kruntimes.io/kruntimes/statuspatch"
+)
+
+// project copies what became of the children into their steps, and ends the jobs whose steps have ended. What the status
+// already holds as ended is never looked at again: a child may be deleted after its end.
+func project(o observation, status *workflowsv1alpha1.WorkflowRunStatus) {
+	left := newBudget(status)
+	for _, name := range sortedKeys(status.Jobs) {
+		js := status.Jobs[name]
+		if js.Phase.IsTerminal() {
+			continue
+		}
+		projectJob(o, name, &js, left)
+		if !js.Phase.IsTerminal() {
+			aggregate(o, name, &js, status, left)
+		}
+		status.Jobs[name] = js
+		if js.Phase.HasStarted() && status.Phase == workflowsv1alpha1.WorkflowPending {
+			status.Phase = workflowsv1alpha1.WorkflowRunning
+		}
+	}
+}
+
+// projectJob copies what became of the children of a job. Outputs that are over a bound are left out, and fail it.
+func projectJob(o observation, name string, js *workflowsv1alpha1.JobStatus, left *budget) {
+	for i := range js.Steps {
+		step := &js.Steps[i]
+		if step.Phase.IsTerminal() {
+			continue
+		}
+		id := identity{job: name, step: step.Name}
+		projectStep(step, o.children[id], o.missing[id])
+		if err := left.take(step.Outputs); err != nil {
+			step.Outputs, step.Message = nil, statuspatch.Bounded(err.Error(), maxStepMessage)
+			startJob(js)
+			fail(o, js, fmt.Sprintf("step %s: %s", step.Name, err))
+		}
+	}
+}
+
+// projectStep copies what became of a child into its step.
+func projectStep(step *workflowsv1alpha1.StepStatus, child *corev1alpha1.Run, missing bool) {
+	switch {
+	case child != nil:
+		step.RunName = child.Name
+		step.Phase = child.Status.Phase
+		if step.Phase == "" {
+			step.Phase = corev1alpha1.RunPending
+		}
+		if child.Status.StartTime != nil {
+			step.StartTime = child.Status.StartTime
+		}
+		if step.StartTime == nil {
+			step.StartTime = micro(child.CreationTimestamp.Time)
+		}
+		if step.Phase.IsTerminal() {
+			step.CompletionTime = child.Status.CompletionTime
+			step.Outputs = child.Status.Outputs
+			step.Message = statuspatch.Bounded(explain(child), maxStepMessage)
+		}
+	case missing:
+		step.Phase = corev1alpha1.RunFailed
+		step.Message = fmt.Sprintf("%s: Run %s is gone; it is not made again, for it may have been executed",
+			workflowsv1alpha1.WordChildDeleted, step.RunName)
+	}
+}
+
+// explain puts into a sentence why a Run did not succeed.
+func explain(run *corev1alpha1.Run) string {
+	if run.Status.Phase == corev1alpha1.RunSucceeded {
+		return ""
+	}
+	text := string(run.Status.Reason)
+	if text == "" {
+		text = string(run.Status.Phase)
+	}
+	if code := run.Status.ExitCode; code != nil && *code != 0 {
+		text += ", exit code " + strconv.Itoa(int(*code))
+	}
+	if run.Status.Message != "" {
+		text += ": " + run.Status.Message
+	}
+	return text
+}
+
+// aggregate ends a job whose steps have ended: all succeeded, or one did not.
+func aggregate(o observation, name string, js *workflowsv1alpha1.JobStatus, status *workflowsv1alpha1.WorkflowRunStatus, left *budget) {
+	started, succeeded := false, 0
+	for i := range js.Steps {
+		step := &js.Steps[i]
+		started = started || step.RunName != ""
+		switch {
+		case step.Phase == corev1alpha1.RunSucceeded:
+			succeeded++
+		case step.Phase.IsTerminal():
+			startJob(js)
+			fail(o, js, fmt.Sprintf("step %s: %s", step.Name, step.Message))
+			if step.CompletionTime != nil {
+				js.CompletionTime = step.CompletionTime
+			}
+			return
+		}
+	}
+	if !started {
+		return
+	}
+	startJob(js)
+	if succeeded < len(js.Steps) {
+		js.Phase = workflowsv1alpha1.JobRunning
+		return
+	}
+	outputs, err := jobOutputs(o.run.Spec.Jobs[name], js, status)
+	if err == nil {
+		err = left.take(outputs)
+	}
+	if err != nil {
+		fail(o, js, err.Error())
+		return
+	}
+	js.Phase, js.Message, js.Outputs = workflowsv1alpha1.JobSucceeded, "", outputs
+	js.CompletionTime = js.Steps[len(js.Steps)-1].CompletionTime
+	if js.CompletionTime == nil {
+		js.CompletionTime = micro(o.now)
+	}
+}
+
+// startJob gives a job the time of its first step.
+func startJob(js *workflowsv1alpha1.JobStatus) {
+	if js.StartTime == nil {
+		js.StartTime = js.Steps[0].StartTime
+	}
+}
+
+// fail ends a job.
+func fail(o observation, js *workflowsv1alpha1.JobStatus, message string) {
+	js.Phase = workflowsv1alpha1.JobFailed
+	js.Message = statuspatch.Bounded(message, maxJobMessage)
+	js.CompletionTime = micro(o.now)
+}

@@ -1,0 +1,166 @@
+package workflows
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+)
+
+// game is a random WorkflowRun and what will happen to each of its steps.
+type game struct {
+	jobs     map[string]workflowsv1alpha1.Job
+	outcomes map[identity]corev1alpha1.RunPhase // "" stands for a child that is deleted by hand.
+}
+
+func newGame(r *rand.Rand) game {
+	g := game{jobs: map[string]workflowsv1alpha1.Job{}, outcomes: map[identity]corev1alpha1.RunPhase{}}
+	count := 1 + r.IntN(8)
+	for i := range count {
+		job := workflowsv1alpha1.Job{RunsOn: "sh"}
+		for j := range i {
+			if r.IntN(3) == 0 {
+				job.Needs = append(job.Needs, fmt.Sprintf("j%d", j))
+			}
+		}
+		name := fmt.Sprintf("j%d", i)
+		for s := range 1 + r.IntN(4) {
+			step := fmt.Sprintf("s%d", s)
+			job.Steps = append(job.Steps, workflowsv1alpha1.Step{Name: step, Run: "true"})
+			g.outcomes[identity{job: name, step: step}] = outcome(r)
+		}
+		g.jobs[name] = job
+	}
+	return g
+}
+
+func outcome(r *rand.Rand) corev1alpha1.RunPhase {
+	switch r.IntN(16) {
+	case 0:
+		return corev1alpha1.RunFailed
+	case 1:
+		return corev1alpha1.RunTimeout
+	case 2:
+		return corev1alpha1.RunCancelled
+	case 3:
+		return ""
+	default:
+		return corev1alpha1.RunSucceeded
+	}
+}
+
+// oracle says how an uncancelled game ends, from the rules alone: a job succeeds when all its steps do, is skipped when a
+// job that it needs did not succeed, and fails otherwise.
+func (g game) oracle() map[string]string {
+	end := map[string]string{}
+	var judge func(name string) string
+	judge = func(name string) string {
+		if known, ok := end[name]; ok {
+			return known
+		}
+		result := "Succeeded"
+		for _, step := range g.jobs[name].Steps {
+			if g.outcomes[identity{job: name, step: step.Name}] != corev1alpha1.RunSucceeded {
+				result = "Failed"
+			}
+		}
+		for _, need := range g.jobs[name].Needs {
+			if judge(need) != "Succeeded" {
+				result = "Skipped"
+			}
+		}
+		end[name] = result
+		return result
+	}
+	whole := "Succeeded"
+	for name := range g.jobs {
+		if judge(name) == "Failed" {
+			whole = "Failed"
+		}
+	}
+	end[""] = whole
+	return end
+}
+
+// play lets the controller and the world act in random order, with crashes between an action and its record.
+func (g game) play(r *rand.Rand, w *world, cancelAt int) {
+	for round := range 2000 {
+		if w.run.Status.Phase.IsTerminal() {
+			return
+		}
+		if round == cancelAt {
+			w.run = w.run.DeepCopy()
+			w.run.Spec.CancelRequested = true
+		}
+		active := w.active()
+		if len(active) > 0 && r.IntN(2) == 0 {
+			id := active[r.IntN(len(active))]
+			phase := g.outcomes[id]
+			isRecorded := recorded(&w.run.Status)[id] != ""
+			switch {
+			case phase == "" && !isRecorded:
+				continue // Nobody can tell a child that was never recorded from one that was never made.
+			case phase == "":
+				w.deleted[id] = true
+			case w.children[id].Spec.CancelRequested:
+				w.end(id.job, id.step, corev1alpha1.RunCancelled, nil)
+			default:
+				w.end(id.job, id.step, phase, nil)
+			}
+			continue
+		}
+		w.reconcile(r.IntN(4) == 0)
+	}
+	w.t.Fatalf("no end after 2000 rounds: %v", w.phases())
+}
+
+func TestRandomWorkflowRunsEndAsTheOracleSays(t *testing.T) {
+	for seed := range uint64(400) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		g := newGame(r)
+		w := newWorld(t, g.jobs)
+		g.play(r, w, -1)
+		if diff := cmp.Diff(g.oracle(), w.phases()); diff != "" {
+			t.Fatalf("seed %d (-want +got):\n%s", seed, diff)
+		}
+		for id, count := range w.created {
+			if count != 1 {
+				t.Fatalf("seed %d: the Run of %v was created %d times", seed, id, count)
+			}
+		}
+	}
+}
+
+func TestRandomCancelsLeaveNothingActive(t *testing.T) {
+	for seed := range uint64(400) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		g := newGame(r)
+		w := newWorld(t, g.jobs)
+		g.play(r, w, r.IntN(40))
+		if w.run.Spec.CancelRequested && w.run.Status.Phase != workflowsv1alpha1.WorkflowCancelled && !hasEndedBefore(w) {
+			t.Fatalf("seed %d: cancelled, but %v", seed, w.phases())
+		}
+		if active := w.active(); len(active) > 0 {
+			t.Fatalf("seed %d: %v are still active", seed, active)
+		}
+		for name, js := range w.run.Status.Jobs {
+			if js.Phase == workflowsv1alpha1.JobRunning {
+				t.Fatalf("seed %d: job %s is still Running", seed, name)
+			}
+		}
+		created := len(w.created)
+		w.quiet()
+		if len(w.created) != created {
+			t.Fatalf("seed %d: a Run was created after the end", seed)
+		}
+	}
+}
+
+// hasEndedBefore tells whether the WorkflowRun had ended when the cancel came.
+func hasEndedBefore(w *world) bool {
+	return w.run.Status.Phase.IsTerminal() && w.run.Status.Phase != workflowsv1alpha1.WorkflowCancelled
+}

@@ -1,0 +1,182 @@
+package workflows
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+)
+
+// start is when every simulated WorkflowRun begins.
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// world stands in for the API server: it holds one WorkflowRun and its Runs, and carries actions out as apply does.
+type world struct {
+	t        *testing.T
+	run      *workflowsv1alpha1.WorkflowRun
+	children map[identity]*corev1alpha1.Run
+	// deleted are the recorded children that somebody deleted by hand.
+	deleted map[identity]bool
+	held    map[identity]hold
+	now     time.Time
+	// created counts how often the Run of a step was created.
+	created map[identity]int
+	// refusals are the steps whose Run the API server refuses for good.
+	refusals map[identity]string
+}
+
+func newWorld(t *testing.T, jobs map[string]workflowsv1alpha1.Job) *world {
+	t.Helper()
+	return &world{
+		t: t, now: start, children: map[identity]*corev1alpha1.Run{}, deleted: map[identity]bool{}, created: map[identity]int{},
+		held: map[identity]hold{}, refusals: map[identity]string{},
+		run: &workflowsv1alpha1.WorkflowRun{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "flow", UID: "0f8fad5b-d9cb-469f-a165-70867728950e", Generation: 1},
+			Spec:       workflowsv1alpha1.WorkflowRunSpec{Jobs: jobs},
+			Status:     workflowsv1alpha1.WorkflowRunStatus{Phase: workflowsv1alpha1.WorkflowPending},
+		},
+	}
+}
+
+func (w *world) observe() observation {
+	o := observation{run: w.run, now: w.now, held: w.held, children: map[identity]*corev1alpha1.Run{}, missing: map[identity]bool{}}
+	for id, child := range w.children {
+		if !w.deleted[id] {
+			o.children[id] = child
+		}
+	}
+	for id := range recorded(&w.run.Status) {
+		if w.deleted[id] {
+			o.missing[id] = true
+		}
+	}
+	return o
+}
+
+// reconcile takes one step, and reports whether the status changed or something was created or cancelled. With crash the
+// controller dies after its action and before its status is stored.
+func (w *world) reconcile(crash bool) bool {
+	w.t.Helper()
+	o := w.observe()
+	d := calculate(o)
+	kinds := 0
+	for _, is := range []bool{d.snapshot, len(d.start) > 0, len(d.cancel) > 0, d.expire} {
+		if is {
+			kinds++
+		}
+	}
+	if kinds > 1 {
+		w.t.Fatalf("more than one action: %+v", d)
+	}
+	if d.snapshot {
+		d.status.SnapshotName = snapshotNames(w.run)[0]
+	}
+	acted := false
+	seen := map[string]bool{}
+	for _, target := range d.start {
+		if seen[target.id.job] {
+			w.t.Fatalf("two targets for job %s", target.id.job)
+		}
+		seen[target.id.job] = true
+		if why, ok := w.refusals[target.id]; ok {
+			refuse(o, &d.status, target.id, why)
+			continue
+		}
+		acted = true
+		w.create(target)
+		record(o, &d.status, target.id, w.children[target.id].Name)
+	}
+	if len(d.start) > 0 {
+		settle(o, &d.status)
+		finish(o, &d.status)
+	}
+	for _, child := range d.cancel {
+		acted = true
+		child.Spec.CancelRequested = true
+	}
+	if crash {
+		return true
+	}
+	changed := !equality.Semantic.DeepEqual(w.run.Status, d.status)
+	w.run = w.run.DeepCopy()
+	w.run.Status = d.status
+	return acted || changed
+}
+
+func (w *world) create(target target) {
+	if w.children[target.id] != nil {
+		return // AlreadyExists, and it is this very child.
+	}
+	w.created[target.id]++
+	child := target.run.DeepCopy()
+	child.Name = childNames(w.run, target.id)[0]
+	child.UID = types.UID(child.Name)
+	child.CreationTimestamp = metav1.NewTime(w.now)
+	child.Status.Phase = corev1alpha1.RunPending
+	w.children[target.id] = child
+}
+
+// quiet reconciles until nothing changes.
+func (w *world) quiet() {
+	w.t.Helper()
+	for range 10_000 {
+		if !w.reconcile(false) {
+			return
+		}
+	}
+	w.t.Fatal("the controller never comes to rest")
+}
+
+// end finishes the Run of a step.
+func (w *world) end(job, step string, phase corev1alpha1.RunPhase, outputs map[string]corev1alpha1.OutputValue) {
+	w.t.Helper()
+	id := identity{job: job, step: step}
+	child := w.children[id]
+	if child == nil {
+		w.t.Fatalf("there is no Run for step %s of job %s", step, job)
+	}
+	child = child.DeepCopy()
+	w.now = w.now.Add(time.Second)
+	child.Status.Phase, child.Status.Outputs = phase, outputs
+	child.Status.StartTime, child.Status.CompletionTime = micro(w.now.Add(-time.Second)), micro(w.now)
+	switch phase {
+	case corev1alpha1.RunFailed:
+		child.Status.Reason, child.Status.ExitCode = corev1alpha1.RunReasonScriptFailed, ptr.To[int32](3)
+	case corev1alpha1.RunTimeout:
+		child.Status.Reason = corev1alpha1.RunReasonTimeout
+	case corev1alpha1.RunCancelled:
+		child.Status.Reason = corev1alpha1.RunReasonCancelled
+	}
+	w.children[id] = child
+}
+
+// active lists the children that have not ended, in order.
+func (w *world) active() []identity {
+	ids := sortedIdentities(w.children)
+	return slices.DeleteFunc(ids, func(id identity) bool { return w.deleted[id] || w.children[id].Status.Phase.IsTerminal() })
+}
+
+// phases summarises the WorkflowRun and its jobs.
+func (w *world) phases() map[string]string {
+	phases := map[string]string{"": string(w.run.Status.Phase)}
+	for name, js := range w.run.Status.Jobs {
+		phases[name] = string(js.Phase)
+	}
+	return phases
+}
+
+// steps makes steps that run "true".
+func steps(names ...string) []workflowsv1alpha1.Step {
+	var out []workflowsv1alpha1.Step
+	for _, name := range names {
+		out = append(out, workflowsv1alpha1.Step{Name: name, Run: "true"})
+	}
+	return out
+}
