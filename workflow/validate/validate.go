@@ -1,0 +1,166 @@
+// Package validate says all that is wrong with a WorkflowRun, a Workflow or an Action in itself: what the schema cannot
+// measure, and what it can, so that a file is checked without a cluster. It is pure.
+//
+// Errors come sorted by path, those of one text in its order. An error inside a text has a Passage as its bad value.
+package validate
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+)
+
+// Bounds of the schema that have no name there. Unit: entries, or characters of a text.
+const (
+	maxEntries     = 64
+	maxNeeds       = workflowsv1alpha1.MaxJobs - 1
+	maxArtifacts   = 32
+	maxObjectName  = 253
+	maxEnvName     = 256
+	maxScript      = 256 << 10
+	maxValue       = 32 << 10
+	maxPath        = 1024
+	maxDescription = 1024
+	// maxArtifactName is in bytes, as a Run's status bounds it.
+	maxArtifactName = 255
+	minTimeout      = time.Millisecond
+)
+
+// checker collects the errors of one definition.
+type checker struct {
+	// kind of the definition, as it is called in messages.
+	kind string
+	// inputs that the definition declares. A WorkflowRun has none.
+	inputs map[string]workflowsv1alpha1.Input
+	// jobs of the definition. An Action has none.
+	jobs   map[string]workflowsv1alpha1.Job
+	errors field.ErrorList
+}
+
+// WorkflowRun returns all that is wrong with the spec of a WorkflowRun.
+func WorkflowRun(spec *workflowsv1alpha1.WorkflowRunSpec) field.ErrorList {
+	c := checker{kind: "WorkflowRun", jobs: spec.Jobs}
+	c.checkSize(spec)
+	c.checkJobs(field.NewPath("spec", "jobs"))
+	return c.sorted()
+}
+
+// Workflow returns all that is wrong with the spec of a Workflow. What it calls is not looked at.
+func Workflow(spec *workflowsv1alpha1.WorkflowSpec) field.ErrorList {
+	c := checker{kind: "Workflow", inputs: spec.Inputs, jobs: spec.Jobs}
+	path := field.NewPath("spec")
+	c.checkSize(spec)
+	c.checkInputs(path.Child("inputs"))
+	c.checkJobs(path.Child("jobs"))
+	c.checkOutputs(path.Child("outputs"), spec.Outputs, workflowsv1alpha1.MaxWorkflowOutputNameLength, view{
+		inputs: hidden("the outputs of a Workflow see jobs only"),
+		steps:  hidden("the outputs of a Workflow see jobs only: give the job an output"),
+		jobs:   c.outputOfAnyJob,
+	})
+	return c.sorted()
+}
+
+// Action returns all that is wrong with the spec of an Action.
+func Action(spec *workflowsv1alpha1.ActionSpec) field.ErrorList {
+	c := checker{kind: "Action", inputs: spec.Inputs}
+	path := field.NewPath("spec")
+	c.checkSize(spec)
+	c.checkInputs(path.Child("inputs"))
+	noJobs := hidden("an Action sees its own inputs and steps only: hand the value to it in an input")
+	steps := stepsOf("", spec.Steps)
+	c.checkSteps(path.Child("steps"), spec.Steps, steps, noJobs)
+	c.checkOutputs(path.Child("outputs"), spec.Outputs, workflowsv1alpha1.MaxNameLength, view{
+		inputs: c.declaredInput,
+		steps:  steps.any,
+		jobs:   noJobs,
+	})
+	return c.sorted()
+}
+
+// checkSize measures the definition as it is stored.
+func (c *checker) checkSize(spec any) {
+	data, err := json.Marshal(spec)
+	if err != nil {
+		c.add(field.InternalError(field.NewPath("spec"), fmt.Errorf("encoding the definition: %w", err)))
+		return
+	}
+	if len(data) > workflowsv1alpha1.MaxDefinitionBytes {
+		c.addf(field.ErrorTypeTooLong, field.NewPath("spec"), len(data), "the definition has %d bytes as JSON, and may have %d: split it into several Workflows",
+			len(data), workflowsv1alpha1.MaxDefinitionBytes)
+	}
+}
+
+func (c *checker) checkInputs(path *field.Path) {
+	checkEntries(c, path, c.inputs, workflowsv1alpha1.MaxInputs)
+	for _, name := range slices.Sorted(maps.Keys(c.inputs)) {
+		input, path := c.inputs[name], path.Key(name)
+		c.checkName(path, "input", name, workflowsv1alpha1.MaxNameLength)
+		if input.Type != "" && input.Type != workflowsv1alpha1.InputString {
+			c.add(field.NotSupported(path.Child("type"), input.Type, []workflowsv1alpha1.InputType{workflowsv1alpha1.InputString}))
+		}
+		c.checkLength(path.Child("description"), input.Description, maxDescription)
+		if input.Default == nil {
+			continue
+		}
+		if input.Required {
+			c.add(field.Forbidden(path.Child("default"), "an input is either required or has a default"))
+		}
+		c.checkLength(path.Child("default"), *input.Default, maxValue)
+		if strings.Contains(*input.Default, "${{") {
+			c.add(field.Forbidden(path.Child("default"), "a default is taken as it is and holds no expressions: write ${{ inputs.NAME }} where the input is used"))
+		}
+	}
+}
+
+func (c *checker) checkOutputs(path *field.Path, outputs map[string]workflowsv1alpha1.Output, maxName int, sees view) {
+	checkEntries(c, path, outputs, workflowsv1alpha1.MaxOutputs)
+	for _, name := range slices.Sorted(maps.Keys(outputs)) {
+		path := path.Key(name)
+		c.checkName(path, "output", name, maxName)
+		c.checkText(path.Child("value"), outputs[name].Value, maxValue, sees)
+		c.checkLength(path.Child("description"), outputs[name].Description, maxDescription)
+	}
+}
+
+func (c *checker) add(err *field.Error) { c.errors = append(c.errors, err) }
+
+func (c *checker) addf(kind field.ErrorType, path *field.Path, value any, format string, args ...any) {
+	c.add(&field.Error{Type: kind, Field: path.String(), BadValue: value, Detail: fmt.Sprintf(format, args...)})
+}
+
+// sorted returns the errors by path, in which numbers count as numbers: steps[2] comes before steps[10].
+func (c *checker) sorted() field.ErrorList {
+	slices.SortStableFunc(c.errors, func(a, b *field.Error) int { return comparePaths(a.Field, b.Field) })
+	return c.errors
+}
+
+func comparePaths(a, b string) int {
+	for a != "" && b != "" {
+		if n, m := digits(a), digits(b); n > 0 && m > 0 {
+			x, y := strings.TrimLeft(a[:n], "0"), strings.TrimLeft(b[:m], "0")
+			if order := cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y), cmp.Compare(n, m)); order != 0 {
+				return order
+			}
+			a, b = a[n:], b[m:]
+			continue
+		}
+		if a[0] != b[0] {
+			return cmp.Compare(a[0], b[0])
+		}
+		a, b = a[1:], b[1:]
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// digits counts the digits at the start of text.
+func digits(text string) int {
+	return len(text) - len(strings.TrimLeft(text, "0123456789"))
+}
