@@ -41,39 +41,44 @@ type binder struct {
 //  4. It was refused, or cannot be stored for a long time, or its Pod has gone meanwhile: refused.
 //  5. ctx ends: nothing is told, because the engine ends as well.
 //
+// It returns false when it does not know, at its end, whether a request is stored or will be.
+//
 // As long as the Run still has the version that the assignment rests on, an earlier request may be under way, so the
 // same assignment is sent again and its units stay reserved; the stored version decides which request counts.
-func (b *binder) bind(ctx context.Context, a *assignment) {
+func (b *binder) bind(ctx context.Context, a *assignment) (known bool) {
 	log := logr.FromContextOrDiscard(ctx).WithValues("Run", klog.KObj(a.run), "pod", a.podName)
 	patch, err := bindPatch(a, b.clock.Now())
 	if err != nil {
 		log.Error(err, "Could not build the assignment")
 		b.engine.refused(a)
-		return
+		return true
 	}
 	name := types.NamespacedName{Namespace: a.run.Namespace, Name: a.run.Name}
 	wait := firstDoubt
-	for range bindAttempts {
+	for attempt := range bindAttempts {
+		if ctx.Err() != nil {
+			return attempt == 0
+		}
 		version, err := b.client.patchStatus(ctx, name, patch)
 		switch {
 		case err == nil:
 			log.V(1).Info("Bound Run")
 			b.engine.bound(a, version)
-			return
+			return true
 		case apierrors.IsNotFound(err):
 			b.engine.vanished(a)
-			return
+			return true
 		case isRefusal(err):
 			log.Error(err, "Assignment was refused")
 			b.engine.refused(a)
-			return
+			return true
 		}
 		log.V(1).Info("Assignment is in doubt", "reason", err.Error())
 		if b.resolved(ctx, a, name) {
-			return
+			return ctx.Err() == nil
 		}
 		if !sleep(ctx, b.clock, wait) {
-			return
+			return false
 		}
 		wait = min(2*wait, lastDoubt)
 	}
@@ -82,6 +87,7 @@ func (b *binder) bind(ctx context.Context, a *assignment) {
 		log.Info("Gave an assignment up")
 		b.engine.refused(a)
 	}
+	return ctx.Err() == nil
 }
 
 // resolved looks at the stored Run until it can be read. It tells the engine, and returns true, if the assignment needs

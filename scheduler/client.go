@@ -42,9 +42,13 @@ func newRunClient(config *rest.Config, scheme *runtime.Scheme) (*runClient, erro
 	return &runClient{rest: client}, nil
 }
 
-// patchStatus sends a merge patch to the status of a Run, and returns the resourceVersion that this made. A request is
-// not cut off when ctx ends, so that on the way out no outcome is left open that can be had.
+// patchStatus sends a merge patch to the status of a Run, and returns the resourceVersion that this made. Nothing is
+// sent once ctx has ended. A request that was sent is not cut off by that, so that on the way out no outcome is left open
+// that can be had.
 func (c *runClient) patchStatus(ctx context.Context, run types.NamespacedName, patch []byte) (version string, err error) {
+	if err := ctx.Err(); err != nil {
+		return "", fmt.Errorf("patching the status of Run %s: %w", run, err)
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	body, err := c.rest.Patch(types.MergePatchType).

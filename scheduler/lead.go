@@ -4,16 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/uuid"
-	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
 const (
@@ -30,73 +25,71 @@ const (
 var errLeadershipLost = errors.New("leadership was lost")
 
 // lead schedules, with leader election only while this process is the leader.
+//
+// Two leaders would give the same places away twice, so the Lease is never free while this one may still write: it is
+// renewed until the last write has ended, is emptied only then, and is left to run out where the outcome of a write is
+// not known. The elector's own release knows none of that: it frees the Lease before it ends the term.
 func (s *scheduler) lead(ctx context.Context) error {
 	if !s.options.LeaderElection {
 		s.schedule(ctx)
 		return nil
 	}
-	// The Lease is given up only after the last write has ended, so the election outlives ctx by that much.
+	log := logr.FromContextOrDiscard(ctx)
+	l, err := s.newLease()
+	if err != nil {
+		return err
+	}
 	election, endElection := context.WithCancel(context.WithoutCancel(ctx))
 	defer endElection()
-	var term struct {
-		sync.Mutex
-		begun bool
-		ended chan struct{}
-	}
-	term.ended = make(chan struct{})
-	elector, err := s.newElector(func(leading context.Context) {
-		term.Lock()
-		term.begun = true
-		term.Unlock()
-		defer close(term.ended)
+	ended, settled := make(chan struct{}), false
+	elector, err := newElector(l, log, func(leading context.Context) {
+		defer close(ended)
 		defer endElection()
-		leading, stop := context.WithCancel(leading)
-		defer stop()
-		defer context.AfterFunc(ctx, stop)()
-		s.schedule(leading)
-	}, logr.FromContextOrDiscard(ctx))
+		settled = s.serveTerm(ctx, leading, l)
+	})
 	if err != nil {
 		return err
 	}
 	defer context.AfterFunc(ctx, func() {
-		term.Lock()
-		defer term.Unlock()
-		if !term.begun {
+		if !l.isTaken() { // else the end of the term ends the election
 			endElection()
 		}
 	})()
 	elector.Run(election)
-	term.Lock()
-	begun := term.begun
-	term.Unlock()
-	if begun {
-		<-term.ended
+	if l.isTaken() {
+		<-ended
 	}
 	if ctx.Err() == nil {
 		return errLeadershipLost
 	}
+	if settled {
+		released, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+		defer cancel()
+		if err := l.release(released); err != nil {
+			log.Error(err, "Left the Lease to run out")
+		}
+	}
 	return nil
 }
 
-func (s *scheduler) newElector(onStarted func(context.Context), log logr.Logger) (*leaderelection.LeaderElector, error) {
-	client, err := coordinationv1.NewForConfig(s.options.Config)
-	if err != nil {
-		return nil, fmt.Errorf("making the client for Leases: %w", err)
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		return nil, fmt.Errorf("asking for the host's name: %w", err)
-	}
-	identity := host + "_" + string(uuid.NewUUID())
+// serveTerm schedules until ctx, leading or the Lease ends. It tells whether the outcome of every bind is known.
+func (s *scheduler) serveTerm(ctx, leading context.Context, l *lease) (settled bool) {
+	leading, stop := context.WithCancel(leading)
+	defer context.AfterFunc(ctx, stop)()
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer stop()
+	watch.Go(func() {
+		l.awaitExpiry(leading)
+		stop()
+	})
+	return s.schedule(leading)
+}
+
+func newElector(l *lease, log logr.Logger, onStarted func(context.Context)) (*leaderelection.LeaderElector, error) {
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Name: leaseName,
-		Lock: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: s.options.LeaderElectionNamespace, Name: leaseName},
-			Client:     client,
-			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
-		},
+		Name: leaseName, Lock: l,
 		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
-		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: onStarted,
 			OnStoppedLeading: func() {},

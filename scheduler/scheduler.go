@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -65,11 +66,12 @@ func Run(ctx context.Context, options Options) error {
 			}
 		})
 	}
-	health, err := newHealth(s.options.HealthAddress)
+	metrics, err := newMetrics(s.options)
 	if err != nil {
 		return err
 	}
-	metrics, err := newMetrics(s.options)
+	// Last, because from here on there is something to close.
+	health, err := newHealth(s.options.HealthAddress)
 	if err != nil {
 		return err
 	}
@@ -115,26 +117,25 @@ func build(options Options) (*scheduler, error) {
 	}, nil
 }
 
-// schedule works as the one active scheduler, until ctx ends.
-func (s *scheduler) schedule(ctx context.Context) {
-	s.catchUp(ctx)
+// schedule works as the one active scheduler, until ctx ends. It tells whether the outcome of every bind is known then.
+func (s *scheduler) schedule(ctx context.Context) (settled bool) {
+	if !s.catchUp(ctx) {
+		return true
+	}
 	logr.FromContextOrDiscard(ctx).Info("Started scheduling")
+	var doubtful atomic.Bool
 	var parts sync.WaitGroup
-	defer parts.Wait()
 	t := &teller{client: s.client, clock: s.clock, engine: s.engine, busy: func() bool { return len(s.slots) > 0 }}
 	parts.Go(func() { t.run(ctx) })
 	b := &binder{client: s.client, clock: s.clock, engine: s.engine}
-	for {
-		select {
-		case s.slots <- struct{}{}:
-		case <-ctx.Done():
-			return
-		}
+	for s.takeSlot(ctx) {
 		a, wait := s.engine.next()
 		if a != nil {
 			parts.Go(func() {
 				defer func() { <-s.slots }()
-				b.bind(ctx, a)
+				if !b.bind(ctx, a) {
+					doubtful.Store(true)
+				}
 			})
 			continue
 		}
@@ -147,11 +148,28 @@ func (s *scheduler) schedule(ctx context.Context) {
 		}
 		timer.Stop()
 	}
+	parts.Wait()
+	return !doubtful.Load()
+}
+
+// takeSlot waits until another assignment may be written. It returns false, and takes none, when ctx has ended.
+func (s *scheduler) takeSlot(ctx context.Context) bool {
+	select {
+	case s.slots <- struct{}{}:
+	case <-ctx.Done():
+		return false
+	}
+	if ctx.Err() != nil { // both were true, and select has no preference
+		<-s.slots
+		return false
+	}
+	return true
 }
 
 // catchUp reads the active Runs from the API server's store. Informers may lag behind it, and a scheduler before this
-// one may have bound Runs a moment ago: what they take must be booked before the first decision.
-func (s *scheduler) catchUp(ctx context.Context) {
+// one may have bound Runs a moment ago: what they take must be booked before the first decision. It returns false when
+// ctx ended before, or meanwhile.
+func (s *scheduler) catchUp(ctx context.Context) bool {
 	s.engine.beginCatchUp()
 	defer s.engine.endCatchUp()
 	for ctx.Err() == nil {
@@ -161,11 +179,14 @@ func (s *scheduler) catchUp(ctx context.Context) {
 			}
 		})
 		if err == nil {
-			return
+			return ctx.Err() == nil
 		}
-		logr.FromContextOrDiscard(ctx).Error(err, "Could not catch up, trying again")
-		sleep(ctx, s.clock, lastDoubt)
+		if ctx.Err() == nil {
+			logr.FromContextOrDiscard(ctx).Error(err, "Could not catch up, trying again")
+			sleep(ctx, s.clock, lastDoubt)
+		}
 	}
+	return false
 }
 
 // sleep waits for a time; it returns false when ctx ended before.

@@ -1,0 +1,109 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/clock"
+)
+
+// lease is the Lease as this process sees it. It knows until when the process may act as the leader by itself, because
+// the elector does not say so in time: it measures from the answer to a renewal, and not from the request, after which a
+// successor may have begun to count.
+type lease struct {
+	resourcelock.Interface
+	clock clock.Clock
+
+	mu sync.Mutex
+	// renewed is when the last write that was stored was asked for; zero before the first.
+	renewed time.Time
+}
+
+func (s *scheduler) newLease() (*lease, error) {
+	client, err := coordinationv1.NewForConfig(s.options.Config)
+	if err != nil {
+		return nil, fmt.Errorf("making the client for Leases: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("asking for the host's name: %w", err)
+	}
+	return &lease{clock: s.clock, Interface: &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: s.options.LeaderElectionNamespace, Name: leaseName},
+		Client:     client,
+		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
+	}}, nil
+}
+
+// Create takes the Lease that is not there yet.
+func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.take(func() error { return l.Interface.Create(ctx, record) })
+}
+
+// Update takes or renews the Lease.
+func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.take(func() error { return l.Interface.Update(ctx, record) })
+}
+
+func (l *lease) take(write func() error) error {
+	asked := l.clock.Now()
+	if err := write(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.renewed = asked
+	return nil
+}
+
+// isTaken tells whether the Lease has ever been this process's: then, and only then, the elector begins a term.
+func (l *lease) isTaken() bool { return !l.renewedAt().IsZero() }
+
+func (l *lease) renewedAt() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.renewed
+}
+
+// awaitExpiry returns when the Lease was not renewed for renewDeadline, or ctx ends.
+func (l *lease) awaitExpiry(ctx context.Context) {
+	for {
+		left := renewDeadline - l.clock.Since(l.renewedAt())
+		if left <= 0 || !sleep(ctx, l.clock, left) {
+			return
+		}
+	}
+}
+
+// release empties the Lease, if it is this process's still, so that a successor need not wait for its end. Nobody else
+// may use l meanwhile.
+func (l *lease) release(ctx context.Context) error {
+	for {
+		record, _, err := l.Get(ctx)
+		if err != nil {
+			return fmt.Errorf("reading the Lease: %w", err)
+		}
+		if record.HolderIdentity != l.Identity() {
+			return nil
+		}
+		now := metav1.NewTime(l.clock.Now())
+		record.HolderIdentity, record.LeaseDurationSeconds = "", 1
+		record.AcquireTime, record.RenewTime = now, now
+		err = l.Interface.Update(ctx, *record)
+		if apierrors.IsConflict(err) {
+			continue // a renewal was under way when the election ended
+		}
+		if err != nil {
+			return fmt.Errorf("emptying the Lease: %w", err)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,87 @@
+package scheduler
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+)
+
+// startable makes a scheduler with a Run to place whose API server calls do for each request.
+func startable(t *testing.T, do http.HandlerFunc) *scheduler {
+	t.Helper()
+	server := httptest.NewServer(do)
+	t.Cleanup(server.Close)
+	scheme := runtime.NewScheme()
+	if err := corev1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	client, err := newRunClient(&rest.Config{Host: server.URL}, scheme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	w.runtime(1)
+	w.pod("pod", "")
+	w.add("a", "1")
+	return &scheduler{clock: clock.RealClock{}, engine: w.engine, client: client, slots: make(chan struct{}, maxBinds)}
+}
+
+// TestNothingIsWrittenAfterTheEnd ends the time of a scheduler before it begins to decide. Whether a select sees the end
+// is a matter of luck, so it is tried often.
+func TestNothingIsWrittenAfterTheEnd(t *testing.T) {
+	const tries = 50
+	t.Run("before it has begun", func(t *testing.T) {
+		for range tries {
+			var requests atomic.Int32
+			s := startable(t, func(http.ResponseWriter, *http.Request) { requests.Add(1) })
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if settled := s.schedule(ctx); !settled || requests.Load() != 0 {
+				t.Fatalf("%d requests were sent; settled: %t", requests.Load(), settled)
+			}
+		}
+	})
+	t.Run("while it catches up", func(t *testing.T) {
+		for range tries {
+			var writes atomic.Int32
+			ctx, cancel := context.WithCancel(t.Context())
+			s := startable(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.Method != http.MethodGet {
+					writes.Add(1)
+					return
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = w.Write([]byte(`{"apiVersion":"kruntimes.io/v1alpha1","kind":"RunList","items":[]}`))
+				cancel()
+			})
+			if settled := s.schedule(ctx); !settled || writes.Load() != 0 {
+				t.Fatalf("%d writes were sent; settled: %t", writes.Load(), settled)
+			}
+		}
+	})
+}
+
+// TestABindWithoutAnAnswerIsNotSettled ends the time of a scheduler while it does not know what became of a write.
+func TestABindWithoutAnAnswerIsNotSettled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := startable(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && r.URL.Query().Has("limit") {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(`{"apiVersion":"kruntimes.io/v1alpha1","kind":"RunList","items":[]}`))
+			return
+		}
+		cancel()
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+	if s.schedule(ctx) {
+		t.Error("the outcome of the bind is said to be known")
+	}
+}
