@@ -54,7 +54,7 @@ func (e *engine) next() (a *assignment, wait time.Duration) {
 		t := e.runs[info.UID]
 		t.state = runBinding
 		e.cache.Assume(info, result.Pod.UID)
-		e.book.Forget(info.UID)
+		e.stopWaiting(t)
 		e.placed(t)
 		// 5 bind: the caller's
 		return &assignment{

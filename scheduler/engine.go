@@ -38,7 +38,8 @@ type engine struct {
 	queue *queue.Queue
 	book  *explain.Book
 	runs  map[types.UID]*trackedRun
-	// unexplained are the Runtimes that have changed since the verdicts on their waiting Runs were concluded.
+	// unexplained are the Runtimes that have changed since the verdicts on their waiting Runs were concluded, and that
+	// have any.
 	unexplained map[types.NamespacedName]struct{}
 	// youngestPlaced tells whether a waiting Run was overtaken.
 	youngestPlaced youngest
@@ -129,8 +130,7 @@ func (e *engine) settle(t *trackedRun) {
 	run := t.run
 	if run.Status.Phase.IsActive() {
 		t.state, t.refusals = runAssigned, 0
-		e.queue.Remove(run.UID)
-		e.book.Forget(run.UID)
+		e.stopWaiting(t)
 		e.changed(e.cache.Unhold(run.UID))
 		e.changed(e.cache.Assign(t.info, types.UID(run.Status.AssignedPodUID)))
 		return
@@ -138,8 +138,7 @@ func (e *engine) settle(t *trackedRun) {
 	e.changed(e.cache.Release(run.UID))
 	if run.Spec.CancelRequested || run.DeletionTimestamp != nil {
 		t.state = runIdle
-		e.queue.Remove(run.UID)
-		e.book.Forget(run.UID)
+		e.stopWaiting(t)
 		e.changed(e.cache.Unhold(run.UID))
 		return
 	}
@@ -171,14 +170,29 @@ func (e *engine) forget(uid types.UID) {
 	if e.gone != nil {
 		e.gone[uid] = struct{}{}
 	}
-	if _, ok := e.runs[uid]; !ok {
+	t, ok := e.runs[uid]
+	if !ok {
 		return
 	}
 	delete(e.runs, uid)
-	e.queue.Remove(uid)
-	e.book.Forget(uid)
+	e.stopWaiting(t)
 	e.changed(e.cache.Unhold(uid))
 	e.changed(e.cache.Release(uid))
+}
+
+// stopWaiting takes a Run out of queue and book.
+func (e *engine) stopWaiting(t *trackedRun) {
+	e.queue.Remove(t.info.UID)
+	e.book.Forget(t.info.UID)
+	e.forgetUnexplained(t.info.RuntimeKey())
+}
+
+// forgetUnexplained drops a Runtime of which nothing waits any more. A scheduler that is not the leader explains
+// nothing, so that nobody else would.
+func (e *engine) forgetUnexplained(key types.NamespacedName) {
+	if !e.queue.HasAny(key) {
+		delete(e.unexplained, key)
+	}
 }
 
 // podSeen takes in a Pod of a Runtime.
@@ -215,7 +229,9 @@ func (e *engine) changed(c cache.Change) {
 	if c.Runtime.Name == "" {
 		return
 	}
-	e.unexplained[c.Runtime] = struct{}{}
+	if e.queue.HasAny(c.Runtime) {
+		e.unexplained[c.Runtime] = struct{}{}
+	}
 	if e.queue.Wake(c.Runtime, c.Events) {
 		e.signal()
 	}

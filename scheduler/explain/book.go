@@ -10,6 +10,7 @@
 package explain
 
 import (
+	"container/list"
 	"strings"
 	"time"
 	"unicode"
@@ -46,8 +47,8 @@ type Book struct {
 	groups  map[string]*group
 	// unsettled are the groups with a verdict that has to mature.
 	unsettled map[*group]struct{}
-	// behind are the groups with Runs that do not know the verdict, each once.
-	behind []*group
+	// behind are the groups with Runs that may not know the verdict, as *group, each once.
+	behind list.List
 }
 
 type group struct {
@@ -59,7 +60,8 @@ type group struct {
 	changed time.Time
 	// stale are the members that may not know the verdict, told are those that do.
 	stale, told *node
-	queued      bool
+	// turn is the group's place in behind, nil while it is not there.
+	turn *list.Element
 }
 
 type waiter struct {
@@ -125,6 +127,7 @@ func (b *Book) Forget(run types.UID) {
 	if w.group.members == 0 {
 		delete(b.groups, w.group.name)
 		delete(b.unsettled, w.group)
+		b.dequeue(w.group)
 	}
 }
 
@@ -163,10 +166,12 @@ func (b *Book) Due(now time.Time, limit int) []Note {
 	}
 	var notes []Note
 	steps := maxSteps
-	for range len(b.behind) {
-		g := b.behind[0]
-		b.behind = b.behind[1:]
-		g.queued = false
+	for range b.behind.Len() {
+		g, ok := b.behind.Front().Value.(*group)
+		if !ok {
+			break // never: enqueue puts groups in only
+		}
+		b.dequeue(g)
 		for !g.stale.empty() && !g.changed.IsZero() && len(notes) < limit && steps > 0 {
 			w := g.stale.next.waiter
 			// Members enter in the order in which they began to wait, near enough.
@@ -186,13 +191,19 @@ func (b *Book) Due(now time.Time, limit int) []Note {
 	return notes
 }
 
-// enqueue remembers a group that has Runs to tell. One that has lost its last member drops out by itself.
+// enqueue remembers a group that has Runs to tell.
 func (b *Book) enqueue(g *group) {
-	if g.queued || g.stale.empty() {
-		return
+	if g.turn == nil && !g.stale.empty() {
+		g.turn = b.behind.PushBack(g)
 	}
-	g.queued = true
-	b.behind = append(b.behind, g)
+}
+
+// dequeue forgets a group that enqueue remembers.
+func (b *Book) dequeue(g *group) {
+	if g.turn != nil {
+		b.behind.Remove(g.turn)
+		g.turn = nil
+	}
 }
 
 // sameWords tells whether the verdicts differ in numbers at most.

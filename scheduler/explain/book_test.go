@@ -130,8 +130,23 @@ func TestForgottenAndMovedRuns(t *testing.T) {
 	if b.Len() != 0 || len(b.groups) != 0 || len(b.unsettled) != 0 {
 		t.Errorf("%d waiters, %d groups, %d unsettled are left", b.Len(), len(b.groups), len(b.unsettled))
 	}
+	if b.behind.Len() != 0 {
+		t.Errorf("%d empty groups still have a turn", b.behind.Len())
+	}
 	expect(t, "nobody is left", b, at(60))
-	if len(b.behind) != 0 {
-		t.Errorf("%d empty groups still have a turn", len(b.behind))
+}
+
+// TestNothingIsLeftOfRunsThatNobodyWasToldAbout is the life of a scheduler that is not the leader: it never asks who is
+// due.
+func TestNothingIsLeftOfRunsThatNobodyWasToldAbout(t *testing.T) {
+	b := New()
+	for i := range 10_000 {
+		run, group := types.UID(fmt.Sprint(i)), fmt.Sprint(i%100)
+		b.Wait(run, group, at(0), Verdict{})
+		b.Conclude(group, full("x"), at(0))
+		b.Forget(run)
+	}
+	if b.Len() != 0 || len(b.groups) != 0 || len(b.unsettled) != 0 || b.behind.Len() != 0 {
+		t.Errorf("%d waiters, %d groups, %d unsettled, %d behind are left", b.Len(), len(b.groups), len(b.unsettled), b.behind.Len())
 	}
 }

@@ -24,6 +24,7 @@ package queue
 
 import (
 	"cmp"
+	"container/list"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -51,8 +52,8 @@ func (o Order) Before(p Order) bool {
 type Queue struct {
 	items map[types.UID]*item
 	pools map[types.NamespacedName]*pool
-	// turns holds the Runtimes that have a class to try, each once, first come first.
-	turns   []*pool
+	// turns holds the Runtimes that have a class to try, as *pool, each once, first come first.
+	turns   list.List
 	delayed ordered[*item]
 }
 
@@ -70,8 +71,8 @@ type pool struct {
 	classes map[string]*class
 	// active are the classes that are not parked, the one with the oldest Run first.
 	active ordered[*class]
-	// queued is true while the pool stands in turns.
-	queued bool
+	// turn is the pool's place in turns, nil while active is empty.
+	turn *list.Element
 }
 
 type class struct {
@@ -98,6 +99,12 @@ func (q *Queue) Len() int { return len(q.items) }
 // Has tells whether the Run is in the queue.
 func (q *Queue) Has(uid types.UID) bool {
 	_, ok := q.items[uid]
+	return ok
+}
+
+// HasAny tells whether a Run of the Runtime is in the queue and not delayed.
+func (q *Queue) HasAny(runtime types.NamespacedName) bool {
+	_, ok := q.pools[runtime]
 	return ok
 }
 
@@ -154,20 +161,19 @@ func (q *Queue) Due(now time.Time) []*framework.RunInfo {
 
 // Pop takes out the Run to try next: of the Runtime whose turn it is, the oldest in a class that is not parked.
 func (q *Queue) Pop() (run *framework.RunInfo, order Order, ok bool) {
-	for len(q.turns) > 0 {
-		p := q.turns[0]
-		q.turns = q.turns[1:]
-		p.queued = false
-		if p.active.len() == 0 {
-			continue
-		}
-		i := p.active.first().items.first()
-		delete(q.items, i.run.UID)
-		q.withdraw(i)
-		q.enqueue(p)
-		return i.run, i.order, true
+	turn := q.turns.Front()
+	if turn == nil {
+		return nil, Order{}, false
 	}
-	return nil, Order{}, false
+	p, ok := turn.Value.(*pool)
+	if !ok {
+		return nil, Order{}, false // never: enqueue puts pools in only
+	}
+	q.turns.MoveToBack(turn)
+	i := p.active.first().items.first()
+	delete(q.items, i.run.UID)
+	q.withdraw(i)
+	return i.run, i.order, true
 }
 
 // Park puts a Run that Pop has returned back to its place, and makes its class wait for one of the events.
@@ -175,7 +181,7 @@ func (q *Queue) Park(run *framework.RunInfo, order Order, wakeOn framework.Event
 	q.Add(run, order)
 	c := q.items[run.UID].class
 	if !c.parked {
-		c.pool.active.remove(c)
+		q.deactivate(c)
 		c.parked = true
 	}
 	c.wakeOn = wakeOn
@@ -248,11 +254,10 @@ func (q *Queue) insert(i *item) {
 	switch {
 	case c.parked:
 	case c.items.len() == 1:
-		p.active.push(c)
+		q.activate(c)
 	default:
 		p.active.fix(c)
 	}
-	q.enqueue(p)
 }
 
 // withdraw takes an item out of its class, and the class with it when it was the last.
@@ -267,7 +272,7 @@ func (q *Queue) withdraw(i *item) {
 	}
 	// The heap still compares the class with others on its way out, so it must not look at the missing head.
 	if !c.parked {
-		c.pool.active.remove(c)
+		q.deactivate(c)
 	}
 	delete(c.pool.classes, c.name)
 	if len(c.pool.classes) == 0 {
@@ -277,17 +282,26 @@ func (q *Queue) withdraw(i *item) {
 
 func (q *Queue) unpark(c *class) {
 	c.parked, c.wakeOn = false, 0
-	c.pool.active.push(c)
-	q.enqueue(c.pool)
+	q.activate(c)
 }
 
-// enqueue gives a Runtime a turn, if it has something to try and no turn yet.
-func (q *Queue) enqueue(p *pool) {
-	if p.queued || p.active.len() == 0 {
-		return
+// activate puts a class among those to try, and gives its Runtime a turn if it has none yet.
+func (q *Queue) activate(c *class) {
+	p := c.pool
+	p.active.push(c)
+	if p.turn == nil {
+		p.turn = q.turns.PushBack(p)
 	}
-	p.queued = true
-	q.turns = append(q.turns, p)
+}
+
+// deactivate undoes activate. A Runtime without a class to try loses its turn at once: nobody may ever ask for it.
+func (q *Queue) deactivate(c *class) {
+	p := c.pool
+	p.active.remove(c)
+	if p.active.len() == 0 {
+		q.turns.Remove(p.turn)
+		p.turn = nil
+	}
 }
 
 func older(a, b *item) bool { return a.order.Before(b.order) }

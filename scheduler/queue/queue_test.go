@@ -231,3 +231,33 @@ func TestRandomStepsAgainstAModel(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingIsLeftOfRunsThatNobodyPopped is the life of a scheduler that is not the leader.
+func TestNothingIsLeftOfRunsThatNobodyPopped(t *testing.T) {
+	q := New()
+	for i := range 10_000 {
+		r := run(fmt.Sprint(i), fmt.Sprint(i%3))
+		r.Runtime = fmt.Sprint(i % 100)
+		q.Add(r, created(int64(i)))
+		q.Remove(r.UID)
+	}
+	if q.Len() != 0 || len(q.pools) != 0 || q.turns.Len() != 0 {
+		t.Errorf("%d Runs, %d pools, %d turns are left", q.Len(), len(q.pools), q.turns.Len())
+	}
+}
+
+func TestARuntimeKeepsItsTurnWhileItsClassesComeAndGo(t *testing.T) {
+	q := New()
+	for _, name := range []string{"a", "b"} {
+		for i := range 2 {
+			r := run(fmt.Sprint(name, i), "1")
+			r.Runtime = name
+			q.Add(r, created(int64(i)))
+		}
+	}
+	c := run("c", "1")
+	c.Runtime = "a"
+	q.Add(c, created(9))
+	q.Remove("c")
+	expect(t, "popped in turns", popAll(q), "a0", "b0", "a1", "b1")
+}
