@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/krt/runs"
 )
 
 // tick is how often it is considered whether a person should be told something.
@@ -29,6 +30,8 @@ type Options struct {
 	Quiet bool
 	// Tail is how many lines from before the beginning are delivered; nil means all.
 	Tail *int
+	// Known tells whether a person has been told already about a reason for which a Run waits. May be nil.
+	Known func(reason string) bool
 	// Run is the Run, as it was read or created last.
 	Run *corev1alpha1.Run
 }
@@ -136,7 +139,7 @@ func (f *follower) see(ctx context.Context, s Sight) error {
 		return nil
 	}
 	before := f.run
-	f.run, f.deleted = s.Run, s.Deleted
+	f.run, f.deleted = s.Object, s.Deleted
 	if before.Status.Phase != f.run.Status.Phase || before.Status.Attempt != f.run.Status.Attempt {
 		f.since = f.Clock.Now()
 		f.tellChange(before)
@@ -199,7 +202,9 @@ func (f *follower) tellWaiting() {
 		return
 	}
 	f.told = text
-	f.talk("Run %s waits: %s", f.run.Name, text)
+	if f.Known == nil || !f.Known(runs.Reason(f.run)) {
+		f.talk("Run %s waits: %s", f.run.Name, text)
+	}
 }
 
 // tellChange tells about a new phase what a person would not see from the output.

@@ -157,12 +157,12 @@ func one(ctx context.Context, o *options, c client.WithWatch, key client.ObjectK
 			fmt.Fprintf(o.factory.IO.ErrOut, "krt: the connection to the cluster is lost, trying again: %v\n", sight.Lost)
 			continue
 		}
-		verdict := reached[o.goal](sight.Run)
+		verdict := reached[o.goal](sight.Object)
 		switch {
 		case verdict == yes:
-			return report(o, key.Name, string(sight.Run.Status.Phase))
+			return report(o, key.Name, string(sight.Object.Status.Phase))
 		case verdict == never:
-			return fmt.Errorf("the Run %s cannot be %s any more: %s", key.Name, o.goal, runs.Outcome(sight.Run))
+			return fmt.Errorf("the Run %s cannot be %s any more: %s", key.Name, o.goal, runs.Outcome(sight.Object))
 		case sight.Deleted && o.goal == goalDeleted:
 			return report(o, key.Name, "deleted")
 		case sight.Deleted:
