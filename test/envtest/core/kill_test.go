@@ -1,13 +1,7 @@
 package core
 
 import (
-	"errors"
-	"fmt"
-	"io"
-	"net/http"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,104 +12,18 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/manager"
+	"kruntimes.io/kruntimes/test/envtest/cluster"
 )
 
-// fault lets a number of writes of a component through and then cuts the component off, as if it had been killed: either
-// before its next write leaves, or after that write was carried out and before the answer is seen.
-type fault struct {
-	mu     sync.Mutex
-	writes int
-	// allowed is the number of writes that pass unharmed.
-	allowed int
-	// answerLost lets the fatal write reach the server.
-	answerLost bool
-	// tripped is closed at the fatal write.
-	tripped chan struct{}
-	dead    bool
-}
-
-var errKilled = errors.New("killed by the test")
-
-// wrap puts the fault into a component's way to the API server.
-func (f *fault) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		if r.Method == http.MethodGet {
-			return next.RoundTrip(r)
-		}
-		return f.write(next, r)
-	})
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }
-
-func (f *fault) write(next http.RoundTripper, r *http.Request) (*http.Response, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.dead {
-		return nil, errKilled
-	}
-	if f.writes++; f.writes <= f.allowed {
-		return next.RoundTrip(r)
-	}
-	f.dead = true
-	defer close(f.tripped)
-	if f.answerLost {
-		response, err := next.RoundTrip(r)
-		if err != nil {
-			return nil, err
-		}
-		_, _ = io.Copy(io.Discard, response.Body)
-		_ = response.Body.Close()
-	}
-	return nil, errKilled
-}
-
-// killAtEveryWrite runs the manager once for every write that it makes, kills it there, and calls check on what a fresh
-// manager makes of the rest. prepare makes the work; done tells when an unharmed manager has finished it.
+// killAtEveryWrite does what cluster.KillAtEveryWrite says with the manager.
 func killAtEveryWrite(t *testing.T, prepare func(*testing.T) string, done func(*testing.T, string) bool, check func(*testing.T, string)) {
-	for _, lost := range []bool{false, true} {
-		for n := 0; ; n++ {
-			tripped := false
-			t.Run(fmt.Sprintf("after %d writes, answer lost %t", n, lost), func(t *testing.T) {
-				ns := prepare(t)
-				f := &fault{allowed: n, answerLost: lost, tripped: make(chan struct{})}
-				stop := startManager(t, func(o *manager.Options) {
-					o.Config.Wrap(f.wrap)
-				})
-				tripped = awaitTrip(t, f, func() bool { return done(t, ns) })
-				stop()
-				startManager(t)
-				check(t, ns)
-			})
-			if !tripped || t.Failed() {
-				break
-			}
-			if n > 20 {
-				t.Fatal("more than 20 writes: the manager does not come to an end")
-			}
-		}
-	}
-}
-
-// awaitTrip waits until the fault has struck, which it reports with true, or the work is done without.
-func awaitTrip(t *testing.T, f *fault, done func() bool) bool {
 	t.Helper()
-	deadline, tick := time.After(time.Minute), time.NewTicker(50*time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-f.tripped:
-			return true
-		case <-tick.C:
-			if done() {
-				return false
-			}
-		case <-deadline:
-			t.Fatal("neither was the fault reached nor the work done")
-		}
-	}
+	cluster.KillAtEveryWrite(t, cluster.Kills{
+		Prepare: prepare, Done: done, Check: check, MaxWrites: 20,
+		Start: func(t *testing.T, f *cluster.Fault) func() {
+			return startManager(t, func(o *manager.Options) { f.WrapConfig(o.Config) })
+		},
+	})
 }
 
 func TestTheRuntimeControllerSurvivesAKillAtEveryWrite(t *testing.T) {

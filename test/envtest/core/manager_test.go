@@ -4,68 +4,20 @@ import (
 	"context"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-	"github.com/go-logr/logr/funcr"
-
-	"kruntimes.io/kruntimes/config"
 	"kruntimes.io/kruntimes/manager"
 	"kruntimes.io/kruntimes/test/envtest/cluster"
 )
 
-const nodeImage = "example.com/node:1"
+const nodeImage = cluster.NodeImage
 
-// startManager runs the manager under its own identity, so that its rights are tested as well, until the test ends or
-// the returned function is called.
+// startManager runs the manager as cluster.StartManager says.
 func startManager(t *testing.T, change ...func(*manager.Options)) (stop func()) {
 	t.Helper()
-	options := manager.Options{Config: shared.ServiceAccount(t, config.Namespace, config.ManagerServiceAccount), NodeImage: nodeImage}
-	for _, c := range change {
-		c(&options)
-	}
-	log, silence := testLog(t)
-	ctx, cancel := context.WithCancel(logr.NewContext(t.Context(), log))
-	done := make(chan error, 1)
-	go func() { done <- manager.Run(ctx, options) }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		err := <-done
-		silence()
-		if err != nil {
-			t.Errorf("the manager ended with %v", err)
-		}
-	}
-	t.Cleanup(stop)
-	return stop
-}
-
-// testLog logs into the test until it is silenced: goroutines of a manager may outlive it for a moment, and a test that
-// is over must not be written to.
-func testLog(t *testing.T) (log logr.Logger, silence func()) {
-	t.Helper()
-	var mu sync.Mutex
-	silent := false
-	log = funcr.New(func(prefix, args string) {
-		mu.Lock()
-		defer mu.Unlock()
-		if !silent {
-			t.Log(prefix, args)
-		}
-	}, funcr.Options{})
-	return log, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		silent = true
-	}
+	return shared.StartManager(t, change...)
 }
 
 // TestAManagerCanBeStoppedWhileItStarts stops managers at ever later moments of their start.
@@ -82,10 +34,10 @@ func TestAManagerWithoutAnAPIServerCanBeStopped(t *testing.T) {
 	var requests atomic.Int32
 	stop := startManager(t, func(o *manager.Options) {
 		o.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-			return roundTripper(func(r *http.Request) (*http.Response, error) {
+			return cluster.RoundTripper(func(r *http.Request) (*http.Response, error) {
 				if strings.HasPrefix(r.URL.Path, "/apis/kruntimes.io/v1alpha1/runtimes") {
 					requests.Add(1)
-					return nil, errKilled
+					return nil, cluster.ErrKilled
 				}
 				return next.RoundTrip(r)
 			})
