@@ -206,7 +206,7 @@ func BenchmarkParseHostile(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
-				Parse(text)
+				_, _ = Parse(text)
 			}
 		})
 	}

@@ -243,7 +243,7 @@ func unjoin(err error) []error {
 	if err == nil {
 		return nil
 	}
-	return err.(interface{ Unwrap() []error }).Unwrap() //nolint:errorlint // This is what errors.Join returns.
+	return err.(interface{ Unwrap() []error }).Unwrap()
 }
 
 func BenchmarkOrder(b *testing.B) {

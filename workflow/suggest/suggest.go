@@ -46,20 +46,25 @@ func DidYouMean(name string, candidates iter.Seq[string]) string {
 }
 
 // distance counts the slips between a and b, or returns some number above limit where there are more. It is the optimal
-// string alignment distance, which is Levenshtein's with swapped neighbours as one slip.
+// string alignment distance, which is Levenshtein's with swapped neighbours as one slip. Only the cells of the table
+// that lie within limit of its diagonal are filled: all others are above limit.
 func distance(a, b string, limit int) int {
 	if max(len(a)-len(b), len(b)-len(a)) > limit || max(len(a), len(b)) > maxLength {
 		return limit + 1
 	}
-	var rows [3][maxLength + 1]int
+	var rows [3][maxLength + 2]int
 	before, last, row := &rows[0], &rows[1], &rows[2]
-	for j := range len(b) + 1 {
+	for j := range min(len(b), limit) + 2 {
 		last[j] = j
 	}
 	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		least := i
-		for j := 1; j <= len(b); j++ {
+		from, to := max(1, i-limit), min(len(b), i+limit)
+		row[from-1], row[to+1] = limit+1, limit+1
+		if from == 1 {
+			row[0] = i
+		}
+		least := row[from-1]
+		for j := from; j <= to; j++ {
 			wrong := 1
 			if a[i-1] == b[j-1] {
 				wrong = 0

@@ -60,12 +60,34 @@ func FuzzDistance(f *testing.F) {
 		if len(a) > 8 || len(b) > 8 || limit < 0 || limit > 8 {
 			t.Skip()
 		}
-		want := naive(a, b)
-		got := distance(a, b, limit)
-		if want <= limit && got != want || want > limit && got <= limit {
-			t.Errorf("distance(%q, %q, %d) = %d, want %d", a, b, limit, got, want)
-		}
+		checkDistance(t, a, b, limit)
 	})
+}
+
+// TestDistanceOfAllShortWords does the same as FuzzDistance for all words of up to four letters out of two or three.
+func TestDistanceOfAllShortWords(t *testing.T) {
+	words := []string{""}
+	for i := 0; len(words[i]) < 4; i++ {
+		words = append(words, words[i]+"a", words[i]+"b")
+		if len(words[i]) < 3 {
+			words = append(words, words[i]+"c")
+		}
+	}
+	for _, a := range words {
+		for _, b := range words {
+			for limit := range 5 {
+				checkDistance(t, a, b, limit)
+			}
+		}
+	}
+}
+
+func checkDistance(t *testing.T, a, b string, limit int) {
+	t.Helper()
+	want, got := naive(a, b), distance(a, b, limit)
+	if want <= limit && got != want || want > limit && got <= limit {
+		t.Errorf("distance(%q, %q, %d) = %d, want %d", a, b, limit, got, want)
+	}
 }
 
 func naive(a, b string) int {

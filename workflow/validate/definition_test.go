@@ -112,7 +112,7 @@ outputs: {a: {value: '${{ jobs.build.outputs.a }}'}, b: {value: '${{ steps.setpu
 steps:
 - {name: setup, uses: other, with: {a: b}}
 - {name: empty}
-- {name: read, run: '${{ jobs.build.outputs.a }} ${{ steps.later.outputs.a }} ${{ inputs.versoin }}'}
+- {name: read, run: '${{ jobs.build.outputs.a }} ${{ steps.later.outputs.a }} ${{ inputs.verzion }}'}
 - {name: later, run: x, artifacts: [{from: build, path: x}]}
 `,
 			want: []string{
@@ -122,7 +122,7 @@ steps:
 				"spec.steps[1].run: Required value: a step of an Action runs a script",
 				"spec.steps[2].run: Invalid value: line 1, column 1: ${{ jobs.build.outputs.a }}: " + noJobs,
 				`spec.steps[2].run: Invalid value: line 1, column 29: ${{ steps.later.outputs.a }}: step "later" comes later: a step sees only those before it`,
-				`spec.steps[2].run: Invalid value: line 1, column 58: ${{ inputs.versoin }}: "versoin" is not an input of this Action: did you mean "version"?`,
+				`spec.steps[2].run: Invalid value: line 1, column 58: ${{ inputs.verzion }}: "verzion" is not an input of this Action: did you mean "version"?`,
 				`spec.steps[3].artifacts[0].from: Invalid value: "build": must be jobs.<job>.artifacts.<name>`,
 			},
 		},

@@ -53,7 +53,7 @@ func (c *checker) checkGraph(path *field.Path) {
 
 // unjoin undoes errors.Join.
 func unjoin(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // A joined error is asked for itself.
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
 	}
 	return nil

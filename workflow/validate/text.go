@@ -88,7 +88,7 @@ func (c *checker) checkLength(path *field.Path, text string, maxLength int) {
 // declaredInput is the rule for inputs.
 func (c *checker) declaredInput(r expression.Reference) string {
 	if c.kind == "WorkflowRun" {
-		return "a WorkflowRun has no inputs: write the value itself, or make it a Workflow, which has"
+		return "a WorkflowRun has no inputs: write the value itself, or declare inputs in a Workflow and trigger that"
 	}
 	if _, declared := c.inputs[r.Name]; declared {
 		return ""

@@ -153,11 +153,19 @@ func comparePaths(a, b string) int {
 			continue
 		}
 		if a[0] != b[0] {
-			return cmp.Compare(a[0], b[0])
+			return cmp.Compare(rank(a[0]), rank(b[0]))
 		}
 		a, b = a[1:], b[1:]
 	}
 	return cmp.Compare(len(a), len(b))
+}
+
+// rank puts the end of a key before all that a longer key goes on with: jobs[a] comes before jobs[a-b].
+func rank(c byte) int {
+	if c == ']' {
+		return -1
+	}
+	return int(c)
 }
 
 // digits counts the digits at the start of text.

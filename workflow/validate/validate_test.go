@@ -181,8 +181,8 @@ jobs:
 		"inputs, which a WorkflowRun has not": {
 			spec: `jobs: {a: {runs-on: '${{ inputs.os }}', steps: [{name: s, run: 'echo ${{ inputs.x }}'}]}}`,
 			want: []string{
-				"spec.jobs[a].runs-on: Invalid value: line 1, column 1: ${{ inputs.os }}: a WorkflowRun has no inputs: write the value itself, or make it a Workflow, which has",
-				"spec.jobs[a].steps[0].run: Invalid value: line 1, column 6: ${{ inputs.x }}: a WorkflowRun has no inputs: write the value itself, or make it a Workflow, which has",
+				"spec.jobs[a].runs-on: Invalid value: line 1, column 1: ${{ inputs.os }}: a WorkflowRun has no inputs: write the value itself, or declare inputs in a Workflow and trigger that",
+				"spec.jobs[a].steps[0].run: Invalid value: line 1, column 6: ${{ inputs.x }}: a WorkflowRun has no inputs: write the value itself, or declare inputs in a Workflow and trigger that",
 			},
 		},
 		"steps that cannot be read": {
@@ -270,7 +270,7 @@ jobs:
 				`spec.jobs[test].steps[0].artifacts[7].path: Invalid value: "x/..": must be relative to the working directory, without ".", ".." and empty parts`,
 				"spec.jobs[test].steps[0].artifacts[8].from: Invalid value: line 1, column 1: ${{ jobs.build.outputs.a }}: artifacts see inputs only",
 				"spec.jobs[test].steps[0].artifacts[8].path: Invalid value: line 1, column 1: ${{ steps.s.outputs.a }}: artifacts see inputs only",
-				"spec.jobs[test].steps[0].artifacts[9].from: Invalid value: line 1, column 22: ${{ inputs.a }}: a WorkflowRun has no inputs: write the value itself, or make it a Workflow, which has",
+				"spec.jobs[test].steps[0].artifacts[9].from: Invalid value: line 1, column 22: ${{ inputs.a }}: a WorkflowRun has no inputs: write the value itself, or declare inputs in a Workflow and trigger that",
 				`spec.jobs[test].steps[0].artifacts[9].path: Duplicate value: "x/y"`,
 			},
 		},
