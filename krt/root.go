@@ -40,7 +40,7 @@ func Main(ctx context.Context, o Options) int {
 	if strings.TrimSuffix(filepath.Base(o.Args[0]), ".exe") == "kubectl-krt" {
 		f.Name = "kubectl krt"
 	}
-	f.Args = o.Args[1:]
+	f.Args, f.Environ = o.Args[1:], o.Environ
 	f.Fallback = func() (string, bool) { return devKubeconfig(o.Environ) }
 	ctx, f.Interrupts = cli.NewInterrupts(ctx)
 

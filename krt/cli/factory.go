@@ -23,6 +23,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 )
 
 // Factory is what a command gets to work with. Everything that touches a cluster is a function, so that nothing
@@ -40,6 +41,8 @@ type Factory struct {
 	Name string
 	// Args is the command line without the program.
 	Args []string
+	// Environ is the environment, as os.Environ returns it.
+	Environ []string
 
 	// Fallback returns the kubeconfig of a local cluster that runs, for a person who has configured none. May be nil.
 	Fallback func() (kubeconfig string, ok bool)
@@ -154,7 +157,7 @@ func (f *Factory) clientset() (kubernetes.Interface, error) {
 // NewScheme returns a scheme with the kinds that krt handles.
 func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1alpha1.AddToScheme, corev1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1alpha1.AddToScheme, workflowsv1alpha1.AddToScheme, corev1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			panic(fmt.Sprintf("registering kinds: %v", err)) // two of our own kinds collide: a bug, seen by every test
 		}
@@ -165,8 +168,9 @@ func NewScheme() *runtime.Scheme {
 // newMapper knows the few kinds that krt handles, so that no command waits for discovery.
 func newMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(corev1alpha1.GroupVersion.WithKind("Run"), meta.RESTScopeNamespace)
-	mapper.Add(corev1alpha1.GroupVersion.WithKind("Runtime"), meta.RESTScopeNamespace)
+	for _, kind := range []Kind{KindRun, KindRuntime, KindWorkflowRun, KindWorkflow, KindAction} {
+		mapper.Add(kind.GroupVersionKind(), meta.RESTScopeNamespace)
+	}
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Event"), meta.RESTScopeNamespace)
 	return mapper

@@ -3,6 +3,11 @@ package cli
 import (
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 )
 
 // Kind is a kind of object that commands take, named as in the API.
@@ -10,18 +15,41 @@ type Kind string
 
 // The kinds that commands take.
 const (
-	KindRun     Kind = "Run"
-	KindRuntime Kind = "Runtime"
+	KindRun         Kind = "Run"
+	KindRuntime     Kind = "Runtime"
+	KindWorkflowRun Kind = "WorkflowRun"
+	KindWorkflow    Kind = "Workflow"
+	KindAction      Kind = "Action"
 )
 
 // Plural returns the word by which the API server knows all objects of the kind.
 func (k Kind) Plural() string { return strings.ToLower(string(k)) + "s" }
 
-// kindWords are the words by which a person may call a kind.
-var kindWords = map[string]Kind{
-	"run": KindRun, "runs": KindRun, "run.kruntimes.io": KindRun, "runs.kruntimes.io": KindRun,
-	"runtime": KindRuntime, "runtimes": KindRuntime, "runtime.kruntimes.io": KindRuntime, "runtimes.kruntimes.io": KindRuntime,
+// GroupVersionKind returns the full name of the kind.
+func (k Kind) GroupVersionKind() schema.GroupVersionKind {
+	if k == KindRun || k == KindRuntime {
+		return corev1alpha1.GroupVersion.WithKind(string(k))
+	}
+	return workflowsv1alpha1.GroupVersion.WithKind(string(k))
 }
+
+// Resource returns the word by which kubectl reports on an object of the kind, such as run.kruntimes.io.
+func (k Kind) Resource() string {
+	return strings.ToLower(string(k)) + "." + k.GroupVersionKind().Group
+}
+
+// kindWords are the words by which a person may call a kind.
+var kindWords = func() map[string]Kind {
+	words := map[string]Kind{"wfrun": KindWorkflowRun, "wfruns": KindWorkflowRun}
+	for _, k := range []Kind{KindRun, KindRuntime, KindWorkflowRun, KindWorkflow, KindAction} {
+		words[strings.ToLower(string(k))], words[k.Plural()] = k, k
+		words[k.Resource()], words[k.Plural()+"."+k.GroupVersionKind().Group] = k, k
+	}
+	return words
+}()
+
+// kindsThereAre lists the kinds for hints.
+const kindsThereAre = "the kinds are: runs, workflowruns, workflows, actions, runtimes"
 
 // ParseKind returns the kind that a word means.
 func ParseKind(word string) (Kind, bool) {
@@ -40,7 +68,7 @@ type Target struct {
 // ParseTargets understands "KIND NAME...", "KIND,KIND" and "KIND/NAME...".
 func ParseTargets(args []string) ([]Target, error) {
 	if len(args) == 0 {
-		return nil, WithHint(Usagef("what? name a kind"), "the kinds are: runs, runtimes")
+		return nil, WithHint(Usagef("what? name a kind"), kindsThereAre)
 	}
 	if strings.Contains(args[0], "/") {
 		return parsePairs(args)
@@ -88,7 +116,7 @@ func mustKind(word string) (Kind, error) {
 	if kind, ok := ParseKind(word); ok {
 		return kind, nil
 	}
-	return "", WithHint(Usagef("there is no kind %q", word), "the kinds are: runs, runtimes")
+	return "", WithHint(Usagef("there is no kind %q", word), kindsThereAre)
 }
 
 // ParseRuns understands the arguments of a command that takes Runs only, with or without the kind: "NAME...",
@@ -119,3 +147,38 @@ func ParseRuns(args []string) ([]string, error) {
 	}
 	return names, nil
 }
+
+// ParseExecutions understands the arguments of a command that takes Runs and WorkflowRuns: "NAME..." for Runs,
+// "KIND NAME..." and "KIND/NAME...". A single word is always the name of a Run.
+func ParseExecutions(args []string) ([]Target, error) {
+	kind := KindRun
+	if len(args) > 1 {
+		if k, ok := ParseKind(args[0]); ok && isExecution(k) {
+			kind, args = k, args[1:]
+		}
+	}
+	targets := make([]Target, 0, len(args))
+	for _, arg := range args {
+		target := Target{Kind: kind, Name: arg}
+		if word, name, pair := strings.Cut(arg, "/"); pair {
+			k, ok := ParseKind(word)
+			if !ok || !isExecution(k) {
+				return nil, Usagef("%q is neither a Run nor a WorkflowRun: write NAME, run/NAME or workflowrun/NAME", arg)
+			}
+			target = Target{Kind: k, Name: name}
+		}
+		if target.Name == "" {
+			return nil, Usagef("the name of a %s must not be empty", target.Kind)
+		}
+		if !slices.Contains(targets, target) {
+			targets = append(targets, target)
+		}
+	}
+	if len(targets) == 0 {
+		return nil, WithHint(Usagef("which Run or WorkflowRun?"), "see those there are with `krt get runs,workflowruns`")
+	}
+	return targets, nil
+}
+
+// isExecution tells whether objects of the kind are executed.
+func isExecution(k Kind) bool { return k == KindRun || k == KindWorkflowRun }

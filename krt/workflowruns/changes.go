@@ -1,0 +1,95 @@
+package workflowruns
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+)
+
+// Change is one thing that happened to a WorkflowRun, a job or a step.
+type Change struct {
+	// Time is when it happened, or was seen where nobody recorded it.
+	Time time.Time
+	// Path of the job or step; empty for the WorkflowRun itself.
+	Path string
+	// Phase that it has now.
+	Phase string
+	// Took is how long it executed; nil while it does.
+	Took *time.Duration
+	// Message says why, where there is something to say.
+	Message string
+}
+
+// Changes remembers what has been seen of a WorkflowRun, and tells what is new. The zero value has seen nothing.
+type Changes struct {
+	seen map[string]seen
+}
+
+type seen struct{ phase, message string }
+
+// Next returns what happened since the last call. A step that waits for its turn or for a Pod is no change, save that a
+// message says what it waits for. Steps come before the end of their job, and all before the end of the WorkflowRun.
+func (c *Changes) Next(run *workflowsv1alpha1.WorkflowRun, now time.Time) []Change {
+	if c.seen == nil {
+		c.seen = map[string]seen{}
+	}
+	whole := Item{Phase: string(Phase(run)), Message: run.Status.Message, Start: run.Status.StartTime, End: run.Status.CompletionTime}
+	return c.visit(&whole, Jobs(run), now)
+}
+
+// visit returns the changes of an item and of those inside: its start, what happened inside, its end.
+func (c *Changes) visit(item *Item, inside []Item, now time.Time) []Change {
+	var changes []Change
+	news, isNew := c.change(item, now)
+	if isNew && item.state() <= running {
+		changes = append(changes, news)
+	}
+	for i := range inside {
+		changes = append(changes, c.visit(&inside[i], inside[i].Items, now)...)
+	}
+	if isNew && item.state() > running {
+		changes = append(changes, news)
+	}
+	return changes
+}
+
+// change tells whether an item is not as it was.
+func (c *Changes) change(item *Item, now time.Time) (Change, bool) {
+	this := seen{phase: item.Phase, message: item.Message}
+	before := c.seen[item.Path]
+	c.seen[item.Path] = this
+	state := item.state()
+	switch {
+	case this == before:
+		return Change{}, false
+	case state < running && (item.Message == "" || item.Message == before.message):
+		return Change{}, false
+	case state == running && before.phase == this.phase: // only its message differs
+		return Change{}, false
+	case state > running && before.phase == this.phase:
+		return Change{}, false
+	}
+	change := Change{Time: now, Path: item.Path, Phase: item.Phase}
+	switch {
+	case state > running:
+		change.Time = orNow(item.End, now)
+		if d, ok := item.Took(now); ok {
+			change.Took = &d
+		}
+	case state == running:
+		change.Time = orNow(item.Start, now)
+	}
+	if state != succeeded && state != running {
+		change.Message = item.Message
+	}
+	return change, true
+}
+
+func orNow(t *metav1.MicroTime, now time.Time) time.Time {
+	if t == nil {
+		return now
+	}
+	return t.In(now.Location())
+}

@@ -1,0 +1,127 @@
+package workflowruns
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	"kruntimes.io/kruntimes/krt/cli"
+	"kruntimes.io/kruntimes/krt/runs"
+)
+
+// ExitCode returns the exit code with which a follower of a finished WorkflowRun ends.
+func ExitCode(run *workflowsv1alpha1.WorkflowRun) int {
+	switch run.Status.Phase {
+	case workflowsv1alpha1.WorkflowSucceeded:
+		return cli.ExitOK
+	case workflowsv1alpha1.WorkflowCancelled:
+		return cli.ExitInterrupted
+	}
+	return cli.ExitFailed
+}
+
+// Outcome puts into one line how a WorkflowRun ended, or how it stands.
+func Outcome(run *workflowsv1alpha1.WorkflowRun, now time.Time) string {
+	text := fmt.Sprintf("WorkflowRun %s %s", run.Name, Phase(run))
+	if d, ok := Took(run, now); ok {
+		text += " after " + runs.Duration(d)
+	}
+	return text
+}
+
+// Failure is why a WorkflowRun failed.
+type Failure struct {
+	// Path of the job or step; empty when it is the WorkflowRun itself.
+	Path string
+	// Phase of the job or step.
+	Phase string
+	// Message says why.
+	Message string
+	// Run is that of the step, or empty.
+	Run string
+}
+
+// String puts it into a sentence.
+func (f *Failure) String() string {
+	text := f.Message
+	if f.Path != "" {
+		text = f.Path + " " + f.Phase
+		if f.Message != "" {
+			text += ": " + f.Message
+		}
+	}
+	return text
+}
+
+// FirstFailure returns what failed first: the step, else the job, else the WorkflowRun itself. It returns nil where
+// nothing failed.
+func FirstFailure(run *workflowsv1alpha1.WorkflowRun) *Failure {
+	var first *Item
+	consider := func(item Item) {
+		if item.state() == failed && (first == nil || endsBefore(&item, first)) {
+			first = &item
+		}
+	}
+	for _, job := range Jobs(run) {
+		inside := false
+		for _, step := range leaves(job.Items) {
+			inside = inside || step.state() == failed
+			consider(step)
+		}
+		if !inside {
+			consider(job)
+		}
+	}
+	switch {
+	case first != nil:
+		return &Failure{Path: first.Path, Phase: first.Phase, Message: first.Message, Run: first.Child}
+	case Phase(run) == workflowsv1alpha1.WorkflowFailed:
+		return &Failure{Phase: string(run.Status.Phase), Message: run.Status.Message}
+	}
+	return nil
+}
+
+// leaves returns the steps that have Runs of their own.
+func leaves(steps []Item) []Item {
+	var all []Item
+	for _, step := range steps {
+		if len(step.Items) > 0 && step.Child == "" {
+			all = append(all, step.Items...)
+			continue
+		}
+		all = append(all, step)
+	}
+	return all
+}
+
+// endsBefore orders by the time of the end. What has none comes last.
+func endsBefore(a, b *Item) bool {
+	if a.End == nil || b.End == nil {
+		return a.End != nil
+	}
+	return a.End.Before(b.End)
+}
+
+// Outputs lists all outputs, one per line: those of the WorkflowRun itself, then those of its jobs, with the job's name.
+func Outputs(run *workflowsv1alpha1.WorkflowRun) []string {
+	lines := outputLines("", run.Status.Outputs)
+	for _, job := range Jobs(run) {
+		lines = append(lines, outputLines(job.Name+".", job.Outputs)...)
+	}
+	return lines
+}
+
+// valueWidth bounds an output in a line for people. The whole is in the status.
+const valueWidth = 200
+
+func outputLines(prefix string, outputs map[string]corev1alpha1.OutputValue) []string {
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(outputs)) {
+		lines = append(lines, prefix+name+"="+cli.OneLine(strings.TrimRight(string(outputs[name]), "\n"), valueWidth))
+	}
+	return lines
+}
