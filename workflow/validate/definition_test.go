@@ -44,7 +44,7 @@ jobs: {a: {uses: b}}
 			want: []string{
 				`spec.inputs[-a]: Invalid value: "-a": the name of an input must be letters, digits, '-' and '_', with a letter or digit at both ends, up to 63 characters`,
 				`spec.inputs[-a].type: Unsupported value: "number": supported values: "string"`,
-				"spec.inputs[both].default: Forbidden: an input is either required or has a default",
+				"spec.inputs[both].default: Forbidden: an input is either required or has a default: remove one of them",
 				"spec.inputs[expression].default: Forbidden: a default is taken as it is and holds no expressions: write ${{ inputs.NAME }} where the input is used",
 			},
 		},

@@ -83,7 +83,7 @@ func (c *checker) checkInlineJob(path *field.Path, name string, job *workflowsv1
 		c.checkObjectName(path.Child("runs-on"), "Runtime", runtime)
 	}
 	if len(job.With) > 0 && job.Uses == "" {
-		c.add(field.Forbidden(path.Child("with"), "with belongs to a job with uses"))
+		c.add(field.Forbidden(path.Child("with"), "with belongs to a job with uses: hand values to steps with env"))
 	}
 	c.checkEnv(path.Child("env"), job.Env, view{
 		inputs: c.declaredInput,

@@ -41,7 +41,7 @@ func (c *checker) checkStep(path *field.Path, job string, step *workflowsv1alpha
 	c.checkText(path.Child("run"), step.Run, maxScript, sees)
 	c.checkEnv(path.Child("env"), step.Env, sees)
 	if len(step.With) > 0 && step.Uses == "" {
-		c.add(field.Forbidden(path.Child("with"), "with belongs to a step with uses"))
+		c.add(field.Forbidden(path.Child("with"), "with belongs to a step with uses: hand values to a script with env"))
 	}
 	if step.Timeout != nil && step.Timeout.Duration < minTimeout {
 		c.addf(field.ErrorTypeInvalid, path.Child("timeout"), step.Timeout.Duration.String(), "timeout must be a positive duration such as 90s or 1h30m")

@@ -111,7 +111,7 @@ func (c *checker) checkInputs(path *field.Path) {
 			continue
 		}
 		if input.Required {
-			c.add(field.Forbidden(path.Child("default"), "an input is either required or has a default"))
+			c.add(field.Forbidden(path.Child("default"), "an input is either required or has a default: remove one of them"))
 		}
 		c.checkLength(path.Child("default"), *input.Default, maxValue)
 		if strings.Contains(*input.Default, "${{") {

@@ -114,7 +114,7 @@ jobs:
 				"spec.jobs[call].runs-on: Forbidden: a job with uses takes only with and needs: this belongs into the Workflow that it calls",
 				"spec.jobs[neither]: Required value: a job has either steps or uses, the name of a Workflow",
 				"spec.jobs[nowhere].runs-on: Required value: a job with steps needs runs-on, the name of a Runtime",
-				"spec.jobs[nowhere].with: Forbidden: with belongs to a job with uses",
+				"spec.jobs[nowhere].with: Forbidden: with belongs to a job with uses: hand values to steps with env",
 			},
 		},
 		"steps that are neither one thing nor the other": {
@@ -137,7 +137,7 @@ jobs:
 				"spec.jobs[a].steps[2].env: Forbidden: a step with uses takes only with: this belongs into the Action that it calls",
 				"spec.jobs[a].steps[2].timeout: Forbidden: a step with uses takes only with: this belongs into the Action that it calls",
 				`spec.jobs[a].steps[3].name: Duplicate value: "both"`,
-				"spec.jobs[a].steps[3].with: Forbidden: with belongs to a step with uses",
+				"spec.jobs[a].steps[3].with: Forbidden: with belongs to a step with uses: hand values to a script with env",
 				`spec.jobs[a].steps[4].timeout: Invalid value: "0s": timeout must be a positive duration such as 90s or 1h30m`,
 				`spec.jobs[a].steps[5].timeout: Invalid value: "-1s": timeout must be a positive duration such as 90s or 1h30m`,
 			},
