@@ -28,8 +28,13 @@ import (
 	"kruntimes.io/kruntimes/runtimed/state"
 )
 
-// shutdownTimeout bounds how long the runtime server may take to go once all executions have ended.
-const shutdownTimeout = 5 * time.Second
+const (
+	// shutdownTimeout bounds how long the runtime server may take to go once all executions have ended.
+	shutdownTimeout = 5 * time.Second
+	// claimsTimeout bounds how long claims that were told to end may take for what they are at. The network answers to
+	// their context at once; a file system may not.
+	claimsTimeout = 5 * time.Second
+)
 
 // Run works until ctx ends, and then ends the executions, reports them, shuts the runtime server down and returns.
 // It logs to the logger in ctx.
@@ -101,7 +106,15 @@ func runWithArea(ctx context.Context, opts Options, store *state.Store, area *st
 		return nil
 	})
 	log.Info("Started runtimed", "pod", opts.Pod.Name, "namespace", opts.Pod.Namespace, "interpreter", opts.Interpreter)
-	return group.Wait()
+	err = group.Wait()
+	// A part has failed, or draining took too long: the claims end before the caller closes what they use.
+	stop()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimsTimeout)
+	defer cancel()
+	if !claims.Wait(last) {
+		log.Info("Left claims behind", "timeout", claimsTimeout)
+	}
+	return err
 }
 
 // drain ends and reports what is executing, and ends the runtime server.

@@ -153,6 +153,12 @@ func (e *Executor) Drain(ctx context.Context) {
 		close(e.draining)
 	}
 	e.mu.Unlock()
+	e.Wait(ctx)
+}
+
+// Wait waits until every claim has ended. It returns false when ctx ended before. Nothing may be claimed meanwhile: the
+// Executor drains, or nobody feeds it any more.
+func (e *Executor) Wait(ctx context.Context) bool {
 	done := make(chan struct{})
 	go func() { // ends with the last claim, which the end of the Executor's context ends at the latest
 		e.work.Wait()
@@ -160,7 +166,9 @@ func (e *Executor) Drain(ctx context.Context) {
 	}()
 	select {
 	case <-done:
+		return true
 	case <-ctx.Done():
+		return false
 	}
 }
 
