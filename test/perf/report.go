@@ -66,6 +66,9 @@ type Report struct {
 	Rows []Row `json:"rows"`
 	// Memory is the resident memory of each process after the loads.
 	Memory []Memory `json:"memory"`
+
+	// floorP50 is the median of the three writes, one Run at a time.
+	floorP50 time.Duration
 }
 
 // WriteTable prints the report for people.

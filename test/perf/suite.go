@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 )
 
 const (
@@ -76,6 +77,9 @@ func Run(ctx context.Context, s Suite) (Report, error) {
 		if err != nil {
 			return Report{}, fmt.Errorf("measuring the floor, %s: %w", p.load.Name, err)
 		}
+		if p.compare != nil && p.load.InFlight == 1 {
+			report.floorP50 = floor.Quantile(0.5)
+		}
 		product, err := Measure(ctx, Product(dyn, benchNamespace, benchRuntime, fmt.Sprintf("run-%d", i)), p.load)
 		if err != nil {
 			return Report{}, fmt.Errorf("measuring Runs, %s: %w", p.load.Name, err)
@@ -87,12 +91,14 @@ func Run(ctx context.Context, s Suite) (Report, error) {
 		fmt.Fprintf(s.Log, "%s: %d Runs, p50 %.1f ms beside %.1f ms, ratio %.2f\n", row.Name, row.Runs, row.ProductP50, row.FloorP50, row.Ratio)
 		report.Rows = append(report.Rows, row)
 	}
-	return report, nil
+	return report, s.workflows(ctx, config, dyn, &report)
 }
 
 func scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, corev1alpha1.AddToScheme, apiextensionsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, corev1alpha1.AddToScheme, workflowsv1alpha1.AddToScheme, apiextensionsv1.AddToScheme,
+	} {
 		if err := add(s); err != nil {
 			panic(err) // only a duplicate registration can cause this
 		}

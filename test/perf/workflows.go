@@ -1,0 +1,149 @@
+package perf
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+)
+
+const (
+	// sequentialSteps and parallelJobs are the sizes of the two WorkflowRuns that every benchmark takes.
+	sequentialSteps, parallelJobs = 20, 64
+	// longJobs and longSteps make the long WorkflowRun, of which the first and the last gaps are compared.
+	longJobs, longSteps, compared = 8, 120, 50
+)
+
+// workflows measures WorkflowRuns: what a step costs beside the floor, what many jobs cost beside as many bare Runs and,
+// where there is time, whether a step costs more at the end of a long WorkflowRun than at its start.
+func (s Suite) workflows(ctx context.Context, config *rest.Config, dyn dynamic.Interface, report *Report) error {
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme()})
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	_, between, err := MeasureWorkflow(ctx, c, benchNamespace, "sequential", Chain(benchRuntime, 1, sequentialSteps))
+	if err != nil {
+		return err
+	}
+	s.add(report, "20 steps, per step", "p50 ≤ 3.5 × floor", sequentialSteps, report.floorP50, median(between))
+	bare, err := Measure(ctx, Product(dyn, benchNamespace, benchRuntime, "bare"), Load{Name: "64 Runs at once", Total: parallelJobs, Creators: 16})
+	if err != nil {
+		return err
+	}
+	whole, _, err := MeasureWorkflow(ctx, c, benchNamespace, "parallel", Fan(benchRuntime, parallelJobs))
+	if err != nil {
+		return err
+	}
+	s.add(report, "64 jobs, whole", "≤ 2.0 × 64 Runs", parallelJobs, bare.Elapsed, whole)
+	if s.Quick {
+		return nil
+	}
+	_, between, err = MeasureWorkflow(ctx, c, benchNamespace, "long", Chain(benchRuntime, longJobs, longSteps))
+	if err != nil {
+		return err
+	}
+	s.add(report, "960 steps, last 50", "p50 < 2.0 × first 50", len(between)+1, median(between[:compared]), median(between[len(between)-compared:]))
+	return nil
+}
+
+// add appends a row that compares two times.
+func (s Suite) add(report *Report, name, target string, runs int, floor, product time.Duration) {
+	row := Row{Name: name, Target: target, Runs: runs, FloorP50: millis(floor), ProductP50: millis(product)}
+	row.Ratio = row.ProductP50 / row.FloorP50
+	fmt.Fprintf(s.Log, "%s: %.1f ms beside %.1f ms, ratio %.2f\n", row.Name, row.ProductP50, row.FloorP50, row.Ratio)
+	report.Rows = append(report.Rows, row)
+}
+
+// Chain returns jobs of no-op steps that all run one after another: each job needs the one before.
+func Chain(runtime string, jobs, stepsPerJob int) map[string]workflowsv1alpha1.Job {
+	chain := make(map[string]workflowsv1alpha1.Job, jobs)
+	for j := range jobs {
+		job := workflowsv1alpha1.Job{RunsOn: runtime}
+		if j > 0 {
+			job.Needs = []string{fmt.Sprintf("j%02d", j-1)}
+		}
+		for s := range stepsPerJob {
+			job.Steps = append(job.Steps, workflowsv1alpha1.Step{Name: fmt.Sprintf("s%03d", s), Run: "true\n"})
+		}
+		chain[fmt.Sprintf("j%02d", j)] = job
+	}
+	return chain
+}
+
+// Fan returns one-step jobs that need nothing.
+func Fan(runtime string, jobs int) map[string]workflowsv1alpha1.Job {
+	fan := make(map[string]workflowsv1alpha1.Job, jobs)
+	for j := range jobs {
+		fan[fmt.Sprintf("j%02d", j)] = workflowsv1alpha1.Job{RunsOn: runtime,
+			Steps: []workflowsv1alpha1.Step{{Name: "s", Run: "true\n"}}}
+	}
+	return fan
+}
+
+// MeasureWorkflow creates a WorkflowRun and returns how long it took until a watcher saw its end, and the times between
+// the ends of its steps, in order.
+func MeasureWorkflow(ctx context.Context, c client.WithWatch, namespace, name string, jobs map[string]workflowsv1alpha1.Job) (time.Duration, []time.Duration, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	run := &workflowsv1alpha1.WorkflowRun{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: workflowsv1alpha1.WorkflowRunSpec{Jobs: jobs}}
+	w, err := c.Watch(ctx, &workflowsv1alpha1.WorkflowRunList{}, client.InNamespace(namespace),
+		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", name)})
+	if err != nil {
+		return 0, nil, fmt.Errorf("watching WorkflowRun %s: %w", name, err)
+	}
+	defer w.Stop()
+	start := time.Now()
+	if err := c.Create(ctx, run); err != nil {
+		return 0, nil, fmt.Errorf("creating WorkflowRun %s: %w", name, err)
+	}
+	for event := range w.ResultChan() {
+		seen, ok := event.Object.(*workflowsv1alpha1.WorkflowRun)
+		if !ok || event.Type == watch.Deleted {
+			return 0, nil, fmt.Errorf("watching WorkflowRun %s: got event %s", name, event.Type)
+		}
+		switch phase := seen.Status.Phase; {
+		case phase == workflowsv1alpha1.WorkflowSucceeded:
+			return time.Since(start), gaps(&seen.Status), nil
+		case phase.IsTerminal():
+			return 0, nil, fmt.Errorf("WorkflowRun %s ended %s: %s", name, phase, seen.Status.Message)
+		}
+	}
+	return 0, nil, fmt.Errorf("watching WorkflowRun %s: the watch ended early", name)
+}
+
+// gaps returns the times between the ends of steps.
+func gaps(status *workflowsv1alpha1.WorkflowRunStatus) []time.Duration {
+	var ends []time.Time
+	for _, job := range status.Jobs {
+		for _, step := range job.Steps {
+			if step.CompletionTime != nil {
+				ends = append(ends, step.CompletionTime.Time)
+			}
+		}
+	}
+	slices.SortFunc(ends, time.Time.Compare)
+	between := make([]time.Duration, 0, len(ends))
+	for i := 1; i < len(ends); i++ {
+		between = append(between, ends[i].Sub(ends[i-1]))
+	}
+	return between
+}
+
+// median returns the middle one of durations; 0 when there is none.
+func median(durations []time.Duration) time.Duration {
+	if len(durations) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(durations))
+	return sorted[len(sorted)/2]
+}
