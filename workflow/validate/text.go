@@ -105,8 +105,9 @@ func (c *checker) outputOfAnyJob(r expression.Reference) string {
 	if !exists {
 		return c.unknownJob(r.Owner)
 	}
-	if _, declared := job.Outputs[r.Name]; declared || job.Uses != "" {
-		// What a called Workflow hands out is known only when it is called.
+	if _, declared := job.Outputs[r.Name]; declared || len(job.Outputs) == 0 {
+		// What a called Workflow hands out is known only when it is called. A job of steps that declares nothing is let
+		// through as well: the published examples have such jobs. Reading from it fails when it is evaluated.
 		return ""
 	}
 	if hint := suggest.DidYouMean(r.Name, maps.Keys(job.Outputs)); hint != "" {
