@@ -9,8 +9,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //
 // +kubebuilder:validation:XValidation:rule="has(self.steps) != has(self.uses)",message="a job has either steps or uses, not both and not neither"
 // +kubebuilder:validation:XValidation:rule="!has(self.steps) || has(self.runs__dash__on)",message="a job with steps needs runs-on, the name of a Runtime"
-// +kubebuilder:validation:XValidation:rule="!has(self.uses) || !(has(self.runs__dash__on) || has(self.env) || has(self.outputs))",message="a job with uses takes only with and needs: runs-on, env and outputs belong into the Workflow that it calls"
-// +kubebuilder:validation:XValidation:rule="!has(self.with) || has(self.uses)",message="with belongs to a job with uses"
+// +kubebuilder:validation:XValidation:rule="!has(self.uses) || has(self.steps) || !(has(self.runs__dash__on) || has(self.env) || has(self.outputs))",message="a job with uses takes only with and needs: runs-on, env and outputs belong into the Workflow that it calls"
+// +kubebuilder:validation:XValidation:rule="!has(self.with) || has(self.uses)",message="with belongs to a job with uses: hand values to steps with env"
 type Job struct {
 	// runs-on names the Runtime of the same namespace that runs the steps. Required with steps. May hold expressions of
 	// inputs only. Size: 1 to 253 characters.
@@ -52,7 +52,6 @@ type Job struct {
 
 	// uses names a Workflow of the same namespace that is called when the job becomes ready.
 	// +optional
-	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="uses must be the name of a Workflow of the same namespace: lower-case letters, digits, '-' and '.'"
 	Uses string `json:"uses,omitempty"`
@@ -74,13 +73,12 @@ type InputValue string
 // Step is one script or, with uses, a call of an Action.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.run) != has(self.uses)",message="a step has either run or uses, not both and not neither"
-// +kubebuilder:validation:XValidation:rule="!has(self.uses) || !(has(self.env) || has(self.artifacts) || has(self.timeout))",message="a step with uses takes only with: env, artifacts and timeout belong into the Action that it calls"
-// +kubebuilder:validation:XValidation:rule="!has(self.with) || has(self.uses)",message="with belongs to a step with uses"
+// +kubebuilder:validation:XValidation:rule="!has(self.uses) || has(self.run) || !(has(self.env) || has(self.artifacts) || has(self.timeout))",message="a step with uses takes only with: env, artifacts and timeout belong into the Action that it calls"
+// +kubebuilder:validation:XValidation:rule="!has(self.with) || has(self.uses)",message="with belongs to a step with uses: hand values to a script with env"
 type Step struct {
 	// name is unique in its job. Shape: letters, digits, '-' and '_', with a letter or digit at both ends. Size: 1 to 63
 	// characters.
 	// +required
-	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?$')",message="name must be letters, digits, '-' and '_', with a letter or digit at both ends"
 	Name string `json:"name"`
@@ -110,14 +108,12 @@ type Step struct {
 	// of at least 1ms. Unset: no bound.
 	// +optional
 	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms')",message="timeout must be a positive duration such as 90s or 1h30m"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) >= duration('1ms')",message="timeout must be a positive duration such as 90s or 1h30m"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
 	// uses names an Action of the same namespace whose steps run in place of this one.
 	// +optional
-	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="uses must be the name of an Action of the same namespace: lower-case letters, digits, '-' and '.'"
 	Uses string `json:"uses,omitempty"`
@@ -154,7 +150,7 @@ type InputType string
 const InputString InputType = "string"
 
 // Input declares a value that a caller hands to a definition.
-// +kubebuilder:validation:XValidation:rule="!(has(self.default) && has(self.required) && self.required)",message="an input is either required or has a default"
+// +kubebuilder:validation:XValidation:rule="!(has(self.default) && has(self.required) && self.required)",message="an input is either required or has a default: remove one of them"
 type Input struct {
 	// type of the value. Default, and the only one so far: string.
 	// +optional
