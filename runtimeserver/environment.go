@@ -2,9 +2,24 @@ package runtimeserver
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	runtimev1 "kruntimes.io/kruntimes/apis/runtime/v1"
 )
+
+// textual splits an environment into the entries that are UTF-8, and the names of the others. The messages of the contract
+// cannot carry those, and the environment that an image or a Pod sets has none.
+func textual(environ []string) (kept, dropped []string) {
+	for _, entry := range environ {
+		if utf8.ValidString(entry) {
+			kept = append(kept, entry)
+			continue
+		}
+		name, _, _ := strings.Cut(entry, "=")
+		dropped = append(dropped, strings.ToValidUTF8(name, "\uFFFD"))
+	}
+	return kept, dropped
+}
 
 // mergeEnvironment returns inherited ("name=value") with added after it, each name once, with its last value, at the
 // place where the name appeared first.

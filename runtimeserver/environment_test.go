@@ -40,3 +40,13 @@ func TestMergeEnvironment(t *testing.T) {
 		})
 	}
 }
+
+func TestTextual(t *testing.T) {
+	kept, dropped := textual([]string{"A=1", "B=\xff", "C\xff=1", "\xff", "D=ü"})
+	if diff := cmp.Diff([]string{"A=1", "D=ü"}, kept); diff != "" {
+		t.Errorf("kept (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"B", "C\uFFFD", "\uFFFD"}, dropped); diff != "" {
+		t.Errorf("dropped (-want +got):\n%s", diff)
+	}
+}

@@ -214,3 +214,13 @@ func TestTheEnvironmentOfAProcessIsSane(t *testing.T) {
 		})
 	}
 }
+
+func TestAnEnvironmentThatIsNoText(t *testing.T) {
+	r := newRuntimed(t, filepath.Join(t.TempDir(), "runtimed.sock"))
+	startCommand(t, "env", "BAD=\xff", "BAD\xff=1", "GOOD=yes", binary, "serve", "--socket="+r.socket)
+	r.script(t, "x", "echo ${BAD-unset} $GOOD")
+	want := outcome{Started: true, Cause: exitedCause, Stdout: "unset yes\n"}
+	if diff := cmp.Diff(want, outcomeOf(r.awaitExited(t, "x"))); diff != "" {
+		t.Errorf("outcome (-want +got):\n%s", diff)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	runtimev1 "kruntimes.io/kruntimes/apis/runtime/v1"
+	"kruntimes.io/kruntimes/runtimeserver/control"
 )
 
 const (
@@ -72,11 +73,12 @@ func (e *execution) handOver(ctx context.Context, fds ...int) (*supervisorProces
 		if sent || exited != nil {
 			return process, exited
 		}
-		// Somebody killed this supervisor while it waited; the spec was not read, so another one may have it.
+		// Somebody killed this supervisor while it waited; the spec was not read as a whole, so another one may have it.
 	}
 }
 
-// send sends the spec unless a Stop was faster. After it, Stop goes to the supervisor.
+// send sends the spec unless a Stop was faster. After it, Stop goes to the supervisor. It returns neither success nor
+// Exited when the supervisor is gone.
 func (e *execution) send(process *supervisorProcess, spec *runtimev1.Command, fds []int) (bool, *runtimev1.Exited) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -84,8 +86,13 @@ func (e *execution) send(process *supervisorProcess, spec *runtimev1.Command, fd
 		e.server.pool.put(process)
 		return false, e.newExited(runtimev1.ExitCause_EXIT_CAUSE_STOPPED, codeStopped, "stopped before it was started")
 	}
-	if process.conn.Send(spec, fds...) != nil {
-		return false, nil
+	if err := process.conn.Send(spec, fds...); err != nil {
+		gone := process.isGone() || control.IsGone(err)
+		_ = process.conn.Close() // it may have got a part; the end of the connection ends it
+		if gone {
+			return false, nil
+		}
+		return false, e.startFailed(err).GetExited()
 	}
 	e.supervisor = process
 	return true, nil

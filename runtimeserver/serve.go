@@ -69,6 +69,10 @@ func Serve(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	log := logr.FromContextOrDiscard(ctx)
+	var dropped []string
+	if o.Environ, dropped = textual(o.Environ); len(dropped) > 0 {
+		log.Info("Dropped environment variables that are no UTF-8", "names", dropped)
+	}
 	processes, err := newProcesses(log, []string{
 		os.Args[0], SuperviseCommand, "--unkillable-after=" + o.UnkillableAfter.String(),
 	})

@@ -96,6 +96,9 @@ func (c *Conn) Send(m proto.Message, fds ...int) error {
 	return nil
 }
 
+// IsGone tells whether an error of Send means that the other side is gone.
+func IsGone(err error) bool { return errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) }
+
 // Receive reads the next message into m and returns the descriptors that came beside it; the caller closes them. It
 // returns io.EOF when the other side is gone.
 func (c *Conn) Receive(m proto.Message) ([]int, error) {
