@@ -6,21 +6,22 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/go-logr/zapr"
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"kruntimes.io/kruntimes/manager"
+	"kruntimes.io/kruntimes/version/logging"
 )
 
 func main() {
+	var verbosity logging.Verbosity
+	verbosity.AddFlag(flag.CommandLine)
 	options := manager.Options{}
 	cmd := &cobra.Command{
 		Use: "manager", Args: cobra.NoArgs, SilenceUsage: true, Short: "Runs the controllers of kruntimes",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			log := zapr.NewLogger(zap.Must(zap.NewProduction()))
+			log := logging.New(os.Stderr, verbosity)
 			ctrl.SetLogger(log)
 			klog.SetLogger(log)
 			if options.Config, err = ctrl.GetConfig(); err != nil {
@@ -30,7 +31,7 @@ func main() {
 		},
 	}
 	options.AddFlags(cmd.Flags())
-	cmd.Flags().AddGoFlagSet(flag.CommandLine) // --kubeconfig
+	cmd.Flags().AddGoFlagSet(flag.CommandLine) // --kubeconfig and --v
 	if err := cmd.ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		os.Exit(1)
 	}

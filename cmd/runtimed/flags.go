@@ -5,17 +5,14 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/go-logr/logr"
-	"github.com/go-logr/zapr"
-	"go.uber.org/zap"
-
 	"kruntimes.io/kruntimes/runtimed"
 	"kruntimes.io/kruntimes/runtimed/executor"
+	"kruntimes.io/kruntimes/version/logging"
 )
 
 // parse makes options of the command line and of the environment that a kubelet provides.
-func parse(args []string, getenv func(string) string) (runtimed.Options, error) {
-	opts := runtimed.Options{
+func parse(args []string, getenv func(string) string) (opts runtimed.Options, verbosity logging.Verbosity, err error) {
+	opts = runtimed.Options{
 		Pod:    executor.Pod{Name: getenv("POD_NAME"), Namespace: getenv("POD_NAMESPACE"), UID: getenv("POD_UID")},
 		Stdout: os.Stdout,
 	}
@@ -27,32 +24,21 @@ func parse(args []string, getenv func(string) string) (runtimed.Options, error) 
 	flags.StringVar(&opts.Workspace, "workspace", "/workspace", "where the workspace volume is mounted")
 	flags.StringVar(&tokenDir, "token-dir", "/var/run/secrets/kubernetes.io/serviceaccount", "directory with token and ca.crt")
 	flags.StringVar(&opts.HealthAddress, "health-address", ":8086", "where /readyz is served; 0 turns it off")
+	verbosity.AddFlag(flags)
 	flags.Func("interpreter", "a word of the command that runs a script; once per word (default /bin/sh -e)",
 		func(word string) error {
 			opts.Interpreter = append(opts.Interpreter, word)
 			return nil
 		})
 	if err := flags.Parse(args); err != nil {
-		return opts, fmt.Errorf("reading the command line: %w", err)
+		return opts, 0, fmt.Errorf("reading the command line: %w", err)
 	}
 	if flags.NArg() > 0 {
-		return opts, fmt.Errorf("reading the command line: unexpected argument %q", flags.Arg(0))
+		return opts, verbosity, fmt.Errorf("reading the command line: unexpected argument %q", flags.Arg(0))
 	}
 	if len(opts.Interpreter) == 0 {
 		opts.Interpreter = []string{"/bin/sh", "-e"}
 	}
-	config, err := runtimed.InClusterConfig(getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT"), tokenDir)
-	opts.Config = config
-	return opts, err
-}
-
-// newLogger logs JSON to standard error; standard output belongs to the log records of executions.
-func newLogger() logr.Logger {
-	config := zap.NewProductionConfig()
-	config.Sampling = nil
-	log, err := config.Build()
-	if err != nil {
-		panic(err) // the configuration above is constant
-	}
-	return zapr.NewLogger(log).WithName("runtimed")
+	opts.Config, err = runtimed.InClusterConfig(getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT"), tokenDir)
+	return opts, verbosity, err
 }

@@ -15,10 +15,13 @@ func environment(name string) string {
 }
 
 func TestParse(t *testing.T) {
-	opts, err := parse([]string{"--socket=/s", "--scratch=/c", "--state=/t", "--token-dir=/k", "--interpreter=python3",
+	opts, verbosity, err := parse([]string{"--v=1", "--socket=/s", "--scratch=/c", "--state=/t", "--token-dir=/k", "--interpreter=python3",
 		"--interpreter=-u", "--health-address=127.0.0.1:1"}, environment)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if verbosity != 1 {
+		t.Errorf("want verbosity 1, got %d", verbosity)
 	}
 	got := []string{opts.Pod.Name, opts.Pod.Namespace, opts.Pod.UID, opts.Socket, opts.Scratch, opts.State, opts.HealthAddress,
 		strings.Join(opts.Interpreter, " "), opts.Config.Host, opts.Config.BearerTokenFile, opts.Config.CAFile}
@@ -40,7 +43,7 @@ func TestParseErrors(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if _, err := parse(tc.args, tc.env); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if _, _, err := parse(tc.args, tc.env); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("want an error with %q, got %v", tc.want, err)
 			}
 		})

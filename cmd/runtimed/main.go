@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kruntimes.io/kruntimes/runtimed"
+	"kruntimes.io/kruntimes/version/logging"
 )
 
 // gcPercent trades a little time for memory, of which every Pod pays for a runtimed: 2 MiB less after 300 Runs.
@@ -21,11 +22,12 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	log := newLogger()
+	opts, verbosity, err := parse(os.Args[1:], os.Getenv)
+	// Standard output belongs to the log records of executions.
+	log := logging.New(os.Stderr, verbosity).WithName("runtimed")
 	klog.SetLogger(log)
 	ctx, stop := signal.NotifyContext(logr.NewContext(context.Background(), log), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	opts, err := parse(os.Args[1:], os.Getenv)
 	if err == nil {
 		err = runtimed.Run(ctx, opts)
 	}
