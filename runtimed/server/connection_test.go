@@ -127,12 +127,21 @@ func (p *peer) leave(b *bench) {
 	p.t.Helper()
 	before := b.Up()
 	p.hangUp()
-	deadline := time.After(patience)
-	for b.Up() == before {
+	eventually(p.t, "the loss to be noticed", func() bool { return b.Up() != before })
+}
+
+// eventually waits until condition holds.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
 		select {
-		case <-deadline:
-			p.t.Fatal("the loss is not noticed")
-		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			t.Fatalf("waiting for %s", what)
+		case <-tick.C:
 		}
 	}
 }
@@ -203,9 +212,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	silent := b.dial(nil)
 	refused := make(chan error, 1)
 	go func() { _, err := silent.stream.Recv(); refused <- err }()
-	for !b.clock.HasWaiters() {
-		<-time.After(time.Millisecond)
-	}
+	eventually(t, "the time of the silent one to run", b.clock.HasWaiters)
 	b.clock.Step(helloTimeout)
 	if err := within(t, refused, "the refusal"); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("a silent one: want DeadlineExceeded, got %v", err)

@@ -1,6 +1,7 @@
 package runtimed
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -39,7 +40,8 @@ func resident(t *testing.T, p *process) int {
 // ends watches a namespace and tells when Runs become terminal.
 type ends struct {
 	mu sync.Mutex
-	at map[string]time.Time
+	// waiting is who wants to know, by the name of the Run. The API server stores the Run after it is expected.
+	waiting map[string]chan time.Time
 }
 
 func watchEnds(t *testing.T, namespace string) *ends {
@@ -53,25 +55,33 @@ func watchEnds(t *testing.T, namespace string) *ends {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.Stop)
-	e := &ends{at: map[string]time.Time{}}
+	e := &ends{waiting: map[string]chan time.Time{}}
 	go func() {
 		for event := range w.ResultChan() {
 			run, ok := event.Object.(*corev1alpha1.Run)
 			if ok && event.Type != watch.Deleted && run.Status.Phase.IsTerminal() {
-				e.mu.Lock()
-				e.at[run.Name] = time.Now()
-				e.mu.Unlock()
+				e.tell(run.Name, time.Now())
 			}
 		}
 	}()
 	return e
 }
 
-func (e *ends) of(name string) (time.Time, bool) {
+// expect returns a channel that receives the time at which the Run is seen to be terminal.
+func (e *ends) expect(name string) <-chan time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	at, ok := e.at[name]
-	return at, ok
+	e.waiting[name] = make(chan time.Time, 1)
+	return e.waiting[name]
+}
+
+func (e *ends) tell(name string, at time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if waiting, ok := e.waiting[name]; ok {
+		delete(e.waiting, name)
+		waiting <- at
+	}
 }
 
 // TestFootprint executes a thousand Runs, four at a time, and holds runtimed to its memory.
@@ -91,20 +101,16 @@ func TestFootprint(t *testing.T) {
 		work.Go(func() {
 			defer func() { <-slots }()
 			name := fmt.Sprintf("run-%d", i)
+			ended := seen.expect(name)
 			n.submit(t, name, args("true"))
 			bound := time.Now()
-			deadline := time.After(cluster.Deadline)
-			for {
-				if at, ok := seen.of(name); ok {
-					latencies[i] = max(at.Sub(bound), 0)
-					return
-				}
-				select {
-				case <-deadline:
-					t.Errorf("Run %s does not end", name)
-					return
-				case <-time.After(time.Millisecond):
-				}
+			ctx, cancel := context.WithTimeout(t.Context(), cluster.Deadline)
+			defer cancel()
+			select {
+			case at := <-ended:
+				latencies[i] = max(at.Sub(bound), 0)
+			case <-ctx.Done():
+				t.Errorf("Run %s does not end", name)
 			}
 		})
 	}

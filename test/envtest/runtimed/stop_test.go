@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/utils/ptr"
@@ -44,13 +43,36 @@ func TestCancel(t *testing.T) {
 	n.awaitClean(t)
 }
 
-// TestCancelEarly cancels a hundred Runs 10 ms after they were bound: each ends, and as what it was.
+// TestCancelEarly cancels a hundred Runs as soon as they are bound, wherever that meets them: none of them would ever end
+// by itself.
 func TestCancelEarly(t *testing.T) {
 	n := startNode(t)
 	var runs []*corev1alpha1.Run
 	for i := range 100 {
-		run := n.submit(t, fmt.Sprintf("run-%d", i), script("sleep 0.01"))
-		<-time.After(10 * time.Millisecond)
+		run := n.submit(t, fmt.Sprintf("run-%d", i), script("sleep 3600"))
+		requestCancel(t, run)
+		runs = append(runs, run)
+	}
+	started := 0
+	for _, run := range runs {
+		run = awaitEnd(t, run)
+		if s := run.Status; s.Phase != corev1alpha1.RunCancelled || s.Reason != corev1alpha1.RunReasonCancelled {
+			t.Errorf("Run %s: %+v", run.Name, outcomeOf(run))
+		}
+		if run.Status.StartTime != nil {
+			started++
+		}
+	}
+	t.Logf("%d of %d had started", started, len(runs))
+	n.awaitClean(t)
+}
+
+// TestCancelAtTheEnd cancels a hundred Runs at about the time at which they end: each ends, and as what it was.
+func TestCancelAtTheEnd(t *testing.T) {
+	n := startNode(t)
+	var runs []*corev1alpha1.Run
+	for i := range 100 {
+		run := n.submit(t, fmt.Sprintf("run-%d", i), script(fmt.Sprintf("sleep 0.0%02d", i%20)))
 		requestCancel(t, run)
 		runs = append(runs, run)
 	}
