@@ -64,11 +64,11 @@ type Target struct {
 	Advance func(ctx context.Context, created *unstructured.Unstructured) error
 }
 
-// Measure offers load to target and returns what a watcher saw. It ends with ctx.
+// Measure offers load to target and returns what a watcher saw. It ends with ctx, and when nothing more can be seen.
 func Measure(ctx context.Context, target Target, load Load) (Sample, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	seen, err := watchTerminal(ctx, target)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	seen, err := watchTerminal(ctx, target, cancel)
 	if err != nil {
 		return Sample{}, err
 	}

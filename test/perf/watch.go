@@ -51,8 +51,8 @@ func (t *terminals) observe(object *unstructured.Unstructured, now time.Time) {
 	}
 }
 
-// watchTerminal starts to follow all objects of target, from now on, until ctx ends.
-func watchTerminal(ctx context.Context, target Target) (*terminals, error) {
+// watchTerminal starts to follow all objects of target, from now on, until ctx ends. It calls fail when it cannot.
+func watchTerminal(ctx context.Context, target Target, fail func(error)) (*terminals, error) {
 	seen := &terminals{waiting: map[string]chan time.Time{}}
 	w, err := openWatch(ctx, target, seen)
 	if err != nil {
@@ -68,6 +68,7 @@ func watchTerminal(ctx context.Context, target Target) (*terminals, error) {
 			// The API server closes a watch now and then, one of a slow reader above all. What was missed is listed.
 			w, err = openWatch(ctx, target, seen)
 		}
+		fail(err)
 	}()
 	return seen, nil
 }
