@@ -61,13 +61,6 @@ func startPlayer(t *testing.T, namespace string, results map[string]result) *pla
 	return p
 }
 
-// set lays down how a step ends.
-func (p *player) set(step string, r result) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.results[step] = r
-}
-
 // executions returns the names of the Runs that were executed, by step.
 func (p *player) executions() map[string][]string {
 	p.mu.Lock()

@@ -11,11 +11,13 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	"kruntimes.io/kruntimes/devcluster"
 )
 
@@ -39,7 +41,7 @@ func TestMain(m *testing.M) {
 
 // withCluster builds the programs, starts the cluster, and calls run.
 func withCluster(run func() int) (code int, err error) {
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, corev1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, corev1alpha1.AddToScheme, workflowsv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return 1, err
 		}
