@@ -12,6 +12,8 @@ import (
 	"kruntimes.io/kruntimes/krt/run"
 	"kruntimes.io/kruntimes/krt/version"
 	"kruntimes.io/kruntimes/krt/wait"
+	"kruntimes.io/kruntimes/krt/watch"
+	"kruntimes.io/kruntimes/krt/workflow"
 )
 
 // commands lists the commands below the root.
@@ -21,7 +23,8 @@ func commands(f *cli.Factory) []*cobra.Command {
 			run.NewCmd(f, nil), get.NewCmd(f, nil), describe.NewCmd(f, nil), logs.NewCmd(f, nil),
 			cancel.NewCmd(f, nil), wait.NewCmd(f, nil),
 		},
-		groupOther: {dev.NewCmd(f), version.NewCmd(f, nil), newOptions(f)},
+		groupWorkflows: {workflow.NewCmd(f), watch.NewCmd(f, nil)},
+		groupOther:     {dev.NewCmd(f), version.NewCmd(f, nil), newOptions(f)},
 	}
 	var all []*cobra.Command
 	for group, members := range groups {

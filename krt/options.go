@@ -10,8 +10,9 @@ import (
 
 // The groups in which the help of the root command lists the others.
 const (
-	groupRuns  = "runs"
-	groupOther = "other"
+	groupRuns      = "runs"
+	groupWorkflows = "workflows"
+	groupOther     = "other"
 )
 
 // usageTemplate replaces the long list of kubeconfig flags, the same for every command, by a line that leads to it.

@@ -113,6 +113,7 @@ func NewCommand(f *cli.Factory) *cobra.Command {
 	cmd.SetUsageTemplate(usageTemplate(cmd.UsageTemplate()))
 	cmd.AddGroup(
 		&cobra.Group{ID: groupRuns, Title: "Runs:"},
+		&cobra.Group{ID: groupWorkflows, Title: "Workflows:"},
 		&cobra.Group{ID: groupOther, Title: "Other:"},
 	)
 	cmd.AddCommand(commands(f)...)

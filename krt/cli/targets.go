@@ -182,3 +182,27 @@ func ParseExecutions(args []string) ([]Target, error) {
 
 // isExecution tells whether objects of the kind are executed.
 func isExecution(k Kind) bool { return k == KindRun || k == KindWorkflowRun }
+
+// ParseWorkflowRun understands the arguments of a command that takes one WorkflowRun, with or without the kind.
+func ParseWorkflowRun(args []string) (string, error) {
+	if len(args) == 2 {
+		if kind, ok := ParseKind(args[0]); ok && kind == KindWorkflowRun {
+			args = args[1:]
+		}
+	}
+	switch len(args) {
+	case 0:
+		return "", WithHint(Usagef("which WorkflowRun?"), "see the WorkflowRuns there are with `krt get workflowruns`")
+	case 1:
+	default:
+		return "", Usagef("one WorkflowRun at a time, but there are %d names", len(args))
+	}
+	word, name, pair := strings.Cut(args[0], "/")
+	if !pair {
+		return args[0], nil
+	}
+	if kind, ok := ParseKind(word); !ok || kind != KindWorkflowRun || name == "" {
+		return "", Usagef("%q is not a WorkflowRun: write NAME or workflowrun/NAME", args[0])
+	}
+	return name, nil
+}

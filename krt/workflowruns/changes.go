@@ -35,19 +35,20 @@ func (c *Changes) Next(run *workflowsv1alpha1.WorkflowRun, now time.Time) []Chan
 	if c.seen == nil {
 		c.seen = map[string]seen{}
 	}
-	whole := Item{Phase: string(Phase(run)), Message: run.Status.Message, Start: run.Status.StartTime, End: run.Status.CompletionTime}
-	return c.visit(&whole, Jobs(run), now)
+	return c.visit(&Item{
+		Phase: string(Phase(run)), Message: run.Status.Message, Start: run.Status.StartTime, End: run.Status.CompletionTime, Items: Jobs(run),
+	}, now)
 }
 
 // visit returns the changes of an item and of those inside: its start, what happened inside, its end.
-func (c *Changes) visit(item *Item, inside []Item, now time.Time) []Change {
+func (c *Changes) visit(item *Item, now time.Time) []Change {
 	var changes []Change
 	news, isNew := c.change(item, now)
 	if isNew && item.state() <= running {
 		changes = append(changes, news)
 	}
-	for i := range inside {
-		changes = append(changes, c.visit(&inside[i], inside[i].Items, now)...)
+	for i := range item.Items {
+		changes = append(changes, c.visit(&item.Items[i], now)...)
 	}
 	if isNew && item.state() > running {
 		changes = append(changes, news)
@@ -81,7 +82,7 @@ func (c *Changes) change(item *Item, now time.Time) (Change, bool) {
 	case state == running:
 		change.Time = orNow(item.Start, now)
 	}
-	if state != succeeded && state != running {
+	if state != succeeded && state != running && !item.hidesMessage() {
 		change.Message = item.Message
 	}
 	return change, true

@@ -2,6 +2,7 @@ package workflowruns
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -124,4 +125,17 @@ func outputLines(prefix string, outputs map[string]corev1alpha1.OutputValue) []s
 		lines = append(lines, prefix+name+"="+cli.OneLine(strings.TrimRight(string(outputs[name]), "\n"), valueWidth))
 	}
 	return lines
+}
+
+// WriteEnd tells what a view does not show of the end: what failed first, and the outputs.
+func WriteEnd(out io.Writer, run *workflowsv1alpha1.WorkflowRun) {
+	if failure := FirstFailure(run); failure != nil {
+		fmt.Fprintf(out, "\nFirst failure: %s\n", strings.TrimRight(failure.String(), "\n"))
+		if failure.Run != "" {
+			fmt.Fprintf(out, "Its output: krt logs %s -n %s\n", failure.Run, run.Namespace)
+		}
+	}
+	if outputs := Outputs(run); len(outputs) > 0 {
+		fmt.Fprintf(out, "\nOutputs:\n  %s\n", strings.Join(outputs, "\n  "))
+	}
 }

@@ -120,10 +120,10 @@ func (p Picture) add(lines []line, item *Item, branch string, last, open bool) [
 	return lines
 }
 
-// hidesMessage tells whether a message only repeats that of a step inside.
+// hidesMessage tells whether a message only repeats that of something inside.
 func (i *Item) hidesMessage() bool {
-	return slices.ContainsFunc(i.Items, func(step Item) bool {
-		return step.Message != "" && strings.HasSuffix(i.Message, step.Name+": "+step.Message)
+	return slices.ContainsFunc(i.Items, func(inner Item) bool {
+		return inner.Message != "" && strings.HasSuffix(i.Message, inner.Message)
 	})
 }
 

@@ -1,0 +1,207 @@
+package lint
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	"kruntimes.io/kruntimes/krt/cli"
+	"kruntimes.io/kruntimes/workflow/expression"
+	"kruntimes.io/kruntimes/workflow/suggest"
+	"kruntimes.io/kruntimes/workflow/validate"
+)
+
+// Check returns all that is wrong with a document. Objects of kinds that are not ours are right.
+func Check(ctx context.Context, d Document) ([]Finding, error) {
+	known, err := loadDefinitions()
+	if err != nil {
+		return nil, err
+	}
+	gvk := d.Object.GroupVersionKind()
+	compiled, ours := known.kinds[gvk]
+	if !ours {
+		return d.checkKind(gvk, known), nil
+	}
+	definition, err := compiled()
+	if err != nil {
+		return nil, fmt.Errorf("preparing the check of %s: %w", gvk.Kind, err)
+	}
+	findings := definition.unknownFields(&d)
+	deep := d.language()
+	findings = append(findings, deep...)
+	shallow := definition.check(ctx, d.Object)
+	shallow = append(shallow, d.metadata()...)
+	for _, e := range shallow {
+		if f := d.fromField(e); !saidAlready(findings, f) {
+			findings = append(findings, f)
+		}
+	}
+	return Sort(findings), nil
+}
+
+// Sort orders findings as a person reads a file.
+func Sort(findings []Finding) []Finding {
+	slices.SortStableFunc(findings, func(a, b Finding) int {
+		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, a.Column-b.Column)
+	})
+	return findings
+}
+
+// saidAlready tells whether something is known to be wrong at the same place: the schema then says it once more, in
+// other words.
+func saidAlready(findings []Finding, f Finding) bool {
+	return slices.ContainsFunc(findings, func(other Finding) bool {
+		return !other.Warning && other.Line == f.Line && other.Column == f.Column
+	})
+}
+
+// checkKind finds kinds that were meant to be ours.
+func (d *Document) checkKind(gvk schema.GroupVersionKind, known *definitions) []Finding {
+	apiVersion, _ := d.find("apiVersion")
+	kind, _ := d.find("kind")
+	switch {
+	case gvk.Version == "" || gvk.Kind == "":
+		return []Finding{d.at(d.root, "a manifest needs apiVersion and kind")}
+	case !strings.Contains(gvk.Group, "kruntimes"):
+		return nil
+	}
+	kinds := map[string]string{}
+	for k := range known.kinds {
+		kinds[k.Kind] = k.GroupVersion().String()
+	}
+	if version, exists := kinds[gvk.Kind]; exists {
+		return []Finding{d.at(apiVersion.value, fmt.Sprintf("a %s has apiVersion %s", gvk.Kind, version))}
+	}
+	hint := suggest.DidYouMean(gvk.Kind, maps.Keys(kinds))
+	if hint == "" {
+		hint = ": the kinds are " + strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")
+	}
+	return []Finding{d.at(kind.value, fmt.Sprintf("there is no kind %q%s", gvk.Kind, hint))}
+}
+
+// language checks what only the rules of the workflow language say.
+func (d *Document) language() []Finding {
+	var errs field.ErrorList
+	var warnings []Finding
+	switch d.Object.GroupVersionKind() {
+	case workflowsv1alpha1.GroupVersion.WithKind(string(cli.KindWorkflowRun)):
+		var run workflowsv1alpha1.WorkflowRun
+		if d.decode(&run) {
+			errs, warnings = validate.WorkflowRun(&run.Spec), d.scriptsOfJobs(run.Spec.Jobs)
+		}
+	case workflowsv1alpha1.GroupVersion.WithKind(string(cli.KindWorkflow)):
+		var workflow workflowsv1alpha1.Workflow
+		if d.decode(&workflow) {
+			errs, warnings = validate.Workflow(&workflow.Spec), d.scriptsOfJobs(workflow.Spec.Jobs)
+		}
+	case workflowsv1alpha1.GroupVersion.WithKind(string(cli.KindAction)):
+		var action workflowsv1alpha1.Action
+		if d.decode(&action) {
+			errs, warnings = validate.Action(&action.Spec), d.scripts("spec.steps", action.Spec.Steps)
+		}
+	}
+	findings := make([]Finding, 0, len(errs)+len(warnings))
+	for _, e := range errs {
+		findings = append(findings, d.fromField(e))
+	}
+	return append(findings, warnings...)
+}
+
+// decode makes a typed object of the document. Where that does not work, the schema says why.
+func (d *Document) decode(into any) bool {
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(d.Object.Object, into) == nil
+}
+
+// metadata checks the names and labels of the object.
+func (d *Document) metadata() field.ErrorList {
+	var object metav1.PartialObjectMetadata
+	if !d.decode(&object) {
+		return field.ErrorList{field.TypeInvalid(field.NewPath("metadata"), "", "must be a mapping of names to texts, labels and more")}
+	}
+	if object.Namespace == "" {
+		object.Namespace = metav1.NamespaceDefault // filled in from the command line
+	}
+	if object.Name == "" && object.GenerateName != "" {
+		object.Name = object.GenerateName + "x" // as the API server does before it checks
+	}
+	return apivalidation.ValidateObjectMeta(&object.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+}
+
+// fromField places an error of a check.
+func (d *Document) fromField(e *field.Error) Finding {
+	found, exact := d.find(e.Field)
+	if passage, ok := e.BadValue.(validate.Passage); ok && exact {
+		line, column := d.inside(found.value, passage.Position, passage.Expression)
+		text := expression.Error{Position: passage.Position, Expression: passage.Expression}.String()
+		_, text, _ = strings.Cut(text, ": ") // its own place is in the file's now
+		return Finding{File: d.file, Line: line, Column: column, Message: fmt.Sprintf("%s: %s: %s", e.Field, text, e.Detail)}
+	}
+	return d.at(pointAt(found, e), e.Field+": "+words(e))
+}
+
+// pointAt chooses between the key and the value of what is wrong.
+func pointAt(p place, e *field.Error) *yaml.Node {
+	if p.value.Kind == yaml.ScalarNode && e.Type != field.ErrorTypeForbidden && e.Type != field.ErrorTypeRequired {
+		return p.value
+	}
+	return p.node()
+}
+
+// words says what is wrong without repeating large values.
+func words(e *field.Error) string {
+	detail := strings.TrimPrefix(strings.TrimPrefix(e.Detail, e.Field+" in body "), "failed rule: ")
+	switch e.Type {
+	case field.ErrorTypeNotSupported, field.ErrorTypeDuplicate:
+		return e.ErrorBody()
+	case field.ErrorTypeRequired:
+		if detail == "" {
+			return "is missing"
+		}
+		return detail
+	}
+	if detail == "" {
+		return e.ErrorBody()
+	}
+	return detail
+}
+
+func (d *Document) scriptsOfJobs(jobs map[string]workflowsv1alpha1.Job) []Finding {
+	var findings []Finding
+	for _, name := range slices.Sorted(maps.Keys(jobs)) {
+		findings = append(findings, d.scripts(fmt.Sprintf("spec.jobs[%s].steps", name), jobs[name].Steps)...)
+	}
+	return findings
+}
+
+// scripts warns about values that become part of a script: what is in them is executed.
+func (d *Document) scripts(path string, steps []workflowsv1alpha1.Step) []Finding {
+	var findings []Finding
+	for i := range steps {
+		template, _ := expression.Parse(steps[i].Run)
+		place, exact := d.find(fmt.Sprintf("%s[%d].run", path, i))
+		if !exact {
+			continue
+		}
+		for _, r := range template.References() {
+			passage := steps[i].Run[r.Offset:]
+			if end := strings.Index(passage, "}}"); end >= 0 {
+				passage = passage[:end+2]
+			}
+			line, column := d.inside(place.value, r.Position, passage)
+			findings = append(findings, Finding{File: d.file, Line: line, Column: column, Warning: true,
+				Message: fmt.Sprintf("the value of %s becomes part of the script, whatever is in it: pass it through env, and read the variable", r)})
+		}
+	}
+	return findings
+}

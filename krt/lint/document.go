@@ -1,0 +1,156 @@
+package lint
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// Finding is one thing that is wrong in a file.
+type Finding struct {
+	// File as it was named, and the place in it. Both count from 1, Column in characters.
+	File         string
+	Line, Column int
+	// Warning tells that it works, though it should be done differently.
+	Warning bool
+	// Message says what is wrong and, where it is known, what to write instead.
+	Message string
+}
+
+// String gives the finding in one line, as compilers write it.
+func (f Finding) String() string {
+	kind := ""
+	if f.Warning {
+		kind = "warning: "
+	}
+	return fmt.Sprintf("%s:%d:%d: %s%s", f.File, f.Line, f.Column, kind, f.Message)
+}
+
+// Document is one object of a file, and where its parts are.
+type Document struct {
+	// Object is what the document says.
+	Object *unstructured.Unstructured
+
+	file string
+	// lines are those of the file; first is the index of the document's first one.
+	lines []string
+	first int
+	root  *yaml.Node
+}
+
+// Read takes a file apart into its documents. Empty ones are left out, and so are those of which a finding says that
+// they cannot be understood at all.
+func Read(file string, content []byte) ([]Document, []Finding) {
+	content = bytes.TrimPrefix(content, []byte("\xef\xbb\xbf"))
+	lines := strings.Split(string(content), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimSuffix(lines[i], "\r")
+	}
+	var documents []Document
+	var findings []Finding
+	start := 0
+	for i := 0; i <= len(lines); i++ {
+		if i < len(lines) && !isMarker(lines[i]) {
+			continue
+		}
+		d := Document{file: file, lines: lines, first: start}
+		found := d.parse(lines[start:i])
+		findings = append(findings, found...)
+		if d.Object != nil {
+			documents = append(documents, d)
+		}
+		start = i + 1
+		if i < len(lines) && strings.TrimSpace(strings.TrimPrefix(lines[i], "---")) != "" && !strings.HasPrefix(strings.TrimSpace(lines[i][3:]), "#") {
+			start = i // the document begins on the line of its marker
+			i++
+		}
+	}
+	return documents, findings
+}
+
+// isMarker tells whether a line begins a new document.
+func isMarker(line string) bool {
+	return line == "---" || strings.HasPrefix(line, "--- ")
+}
+
+// parse understands the lines of one document. It leaves the object nil where there is none.
+func (d *Document) parse(lines []string) []Finding {
+	text := []byte(strings.Join(lines, "\n") + "\n")
+	var node yaml.Node
+	if err := yaml.Unmarshal(text, &node); err != nil {
+		return []Finding{d.syntax(err)}
+	}
+	if node.Kind == 0 || len(node.Content) == 0 || isNull(node.Content[0]) {
+		return nil
+	}
+	d.root = node.Content[0]
+	if d.root.Kind != yaml.MappingNode {
+		return []Finding{d.at(d.root, "a manifest is a mapping with apiVersion, kind and more, and this is none")}
+	}
+	raw, err := sigsyaml.YAMLToJSON(text)
+	if err != nil {
+		return []Finding{d.syntax(err)}
+	}
+	var object map[string]any
+	if err := utiljson.Unmarshal(raw, &object); err != nil {
+		return []Finding{d.at(d.root, err.Error())}
+	}
+	d.Object = &unstructured.Unstructured{Object: object}
+	return d.duplicates(d.root, nil)
+}
+
+func isNull(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && n.Tag == "!!null" && n.Value != "~"
+}
+
+var lineInError = regexp.MustCompile(`^(?:error converting YAML to JSON: )?yaml: (?:line (\d+): )?`)
+
+// syntax places an error of a YAML parser.
+func (d *Document) syntax(err error) Finding {
+	text := err.Error()
+	line := 1
+	if m := lineInError.FindStringSubmatch(text); m != nil {
+		if n, convErr := strconv.Atoi(m[1]); convErr == nil {
+			line = n
+		}
+		text = text[len(m[0]):]
+	}
+	line = min(max(d.first+line, 1), len(d.lines))
+	column := 1 + len(d.lines[line-1]) - len(strings.TrimLeft(d.lines[line-1], " "))
+	return Finding{File: d.file, Line: line, Column: column, Message: "not valid YAML: " + strings.TrimSpace(text)}
+}
+
+// at places a message at a node.
+func (d *Document) at(n *yaml.Node, message string) Finding {
+	return Finding{File: d.file, Line: d.first + n.Line, Column: n.Column, Message: message}
+}
+
+// duplicates finds keys that stand twice in a mapping. All but the last are lost.
+func (d *Document) duplicates(n *yaml.Node, findings []Finding) []Finding {
+	if n.Kind == yaml.MappingNode {
+		lines := map[string]int{}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i]
+			if line, twice := lines[key.Value]; twice && key.Value != "<<" {
+				findings = append(findings, d.at(key, fmt.Sprintf("%q stands here for the second time: the first is in line %d", key.Value, d.first+line)))
+			}
+			lines[key.Value] = key.Line
+		}
+	}
+	for _, child := range n.Content {
+		findings = d.duplicates(child, findings)
+	}
+	return findings
+}
+
+// Place names the line on which the document begins.
+func (d Document) Place() string {
+	return fmt.Sprintf("%s:%d:%d", d.file, d.first+d.root.Line, d.root.Column)
+}

@@ -1,0 +1,177 @@
+package watch
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	"kruntimes.io/kruntimes/krt/cli"
+	"kruntimes.io/kruntimes/krt/runs"
+	"kruntimes.io/kruntimes/krt/workflowruns"
+)
+
+// Control sequences of terminals.
+const (
+	hideCursor = "\x1b[?25l"
+	showCursor = "\x1b[?25h"
+	// noWrap keeps a line whose characters are wider than expected from taking two.
+	noWrap     = "\x1b[?7l"
+	wrap       = "\x1b[?7h"
+	clearLine  = "\x1b[K"
+	clearBelow = "\x1b[J"
+)
+
+// View shows what becomes of one WorkflowRun: on a terminal as a tree that is drawn anew in its place, elsewhere as a
+// line for each change.
+type View struct {
+	// Out takes the view.
+	Out io.Writer
+	// Talk takes what krt itself has to say. On a terminal it mingles with the view.
+	Talk io.Writer
+	// Terminal is the one behind Out.
+	Terminal cli.Terminal
+	// Now is the clock.
+	Now func() time.Time
+
+	mu      sync.Mutex
+	run     *workflowsv1alpha1.WorkflowRun
+	changes workflowruns.Changes
+	// drawn is how many lines of the tree are on the screen.
+	drawn int
+	// pictures counts them, for the spinner.
+	pictures int
+}
+
+// Say tells a person something, without disturbing the tree.
+func (v *View) Say(format string, args ...any) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	text := "krt: " + fmt.Sprintf(format, args...) + "\n"
+	if !v.Terminal.Live {
+		_, _ = io.WriteString(v.Talk, text) // there is nobody left to tell
+		return
+	}
+	drawn := v.drawn
+	_, _ = io.WriteString(v.Out, v.erase()+text)
+	if drawn > 0 {
+		_ = v.draw(false) // the next picture tells of the same error
+	}
+}
+
+// show takes in a new sight of the WorkflowRun.
+func (v *View) show(run *workflowsv1alpha1.WorkflowRun) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.run = run
+	if v.Terminal.Live {
+		return v.draw(false)
+	}
+	var b strings.Builder
+	for _, change := range v.changes.Next(run, v.Now()) {
+		b.WriteString(changeLine(run, change))
+	}
+	return v.write(b.String())
+}
+
+// tick moves the spinner and the times.
+func (v *View) tick() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.Terminal.Live || v.run == nil {
+		return nil
+	}
+	v.pictures++
+	return v.draw(false)
+}
+
+// end leaves the whole tree on the screen.
+func (v *View) end() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.Terminal.Live || v.run == nil {
+		return nil
+	}
+	err := v.draw(true)
+	v.drawn = 0
+	return err
+}
+
+// draw replaces the picture on the screen. The last one may be higher than the screen, for it stays.
+func (v *View) draw(last bool) error {
+	width, height := v.Terminal.Size()
+	picture := workflowruns.Picture{
+		Style: workflowruns.Style{Colours: v.Terminal.Colours}, Spinner: workflowruns.Spinner(v.pictures),
+		Width: width, Height: max(height-1, 2), Now: v.Now(),
+	}
+	if last {
+		picture.Spinner, picture.Height = "", 0
+	}
+	lines := picture.Draw(v.run)
+	var b strings.Builder
+	b.WriteString(hideCursor + noWrap + v.up())
+	for _, line := range lines {
+		b.WriteString(line + clearLine + "\n")
+	}
+	b.WriteString(clearBelow + wrap)
+	if last {
+		b.WriteString(showCursor)
+	}
+	v.drawn = len(lines)
+	return v.write(b.String())
+}
+
+// erase returns what takes the picture off the screen.
+func (v *View) erase() string {
+	text := v.up()
+	if text != "" {
+		text += clearBelow
+	}
+	v.drawn = 0
+	return text
+}
+
+// up returns what moves to the first line of the picture. Of a picture that has become higher than the screen, what has
+// left it cannot be reached.
+func (v *View) up() string {
+	_, height := v.Terminal.Size()
+	n := v.drawn
+	if height > 1 {
+		n = min(n, height-1)
+	}
+	if n == 0 {
+		return "\r"
+	}
+	return fmt.Sprintf("\r\x1b[%dA", n)
+}
+
+func (v *View) write(text string) error {
+	if text == "" {
+		return nil
+	}
+	if _, err := io.WriteString(v.Out, text); err != nil {
+		return fmt.Errorf("writing the view: %w", err)
+	}
+	return nil
+}
+
+// pathWidth is where phases begin, unless a path is longer.
+const pathWidth = 24
+
+// changeLine writes one change.
+func changeLine(run *workflowsv1alpha1.WorkflowRun, change workflowruns.Change) string {
+	path := change.Path
+	if path == "" {
+		path = run.Name
+	}
+	text := fmt.Sprintf("%s  %-*s  %-9s", change.Time.Format("15:04:05.000"), pathWidth, path, change.Phase)
+	if change.Took != nil {
+		text += "  " + runs.Duration(*change.Took)
+	}
+	if change.Message != "" {
+		text += "  " + cli.OneLine(change.Message, 300)
+	}
+	return strings.TrimRight(text, " ") + "\n"
+}
