@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 )
@@ -64,6 +65,8 @@ type Memory struct {
 type Report struct {
 	// Rows are the comparisons.
 	Rows []Row `json:"rows"`
+	// CPU is the processor time of each component under each load.
+	CPU []CPU `json:"cpu"`
 	// Memory is the resident memory of each process after the loads.
 	Memory []Memory `json:"memory"`
 
@@ -86,6 +89,51 @@ func (r Report) WriteTable(out io.Writer) error {
 			fmt.Fprintf(w, "%s\t%.1f MiB\t\n", m.Process, m.MiB)
 		}
 	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return r.writeCPU(out)
+}
+
+// writeCPU prints a row for each component, with two columns for each load, and their sums.
+func (r Report) writeCPU(out io.Writer) error {
+	var loads, names []string
+	cells := map[[2]string]CPU{}
+	sums := map[string]CPU{}
+	for _, c := range r.CPU {
+		if !slices.Contains(loads, c.Load) {
+			loads = append(loads, c.Load)
+		}
+		if !slices.Contains(names, c.Process) {
+			names = append(names, c.Process)
+		}
+		cells[[2]string{c.Process, c.Load}] = c
+		sum := sums[c.Load]
+		sums[c.Load] = CPU{FloorMillis: sum.FloorMillis + c.FloorMillis, ProductMillis: sum.ProductMillis + c.ProductMillis}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	w := tabwriter.NewWriter(out, 2, 4, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(w, "\nCPU PER RUN (ms)\t")
+	for _, load := range loads {
+		fmt.Fprintf(w, "%s: FLOOR\tRUNS\t", load)
+	}
+	for _, name := range names {
+		fmt.Fprintf(w, "\n%s\t", name)
+		for _, load := range loads {
+			if c, ok := cells[[2]string{name, load}]; ok {
+				fmt.Fprintf(w, "%.2f\t%.2f\t", c.FloorMillis, c.ProductMillis)
+			} else {
+				fmt.Fprint(w, "-\t-\t")
+			}
+		}
+	}
+	fmt.Fprint(w, "\nall\t")
+	for _, load := range loads {
+		fmt.Fprintf(w, "%.2f\t%.2f\t", sums[load].FloorMillis, sums[load].ProductMillis)
+	}
+	fmt.Fprintln(w)
 	return w.Flush()
 }
 

@@ -34,6 +34,8 @@ type Suite struct {
 	Quick bool
 	// Log receives a line per load.
 	Log io.Writer
+	// Processes lists the processes whose time is taken; nil for none.
+	Processes func() []Process
 }
 
 // pairing is a load that both sides take, and how they are compared.
@@ -73,14 +75,14 @@ func Run(ctx context.Context, s Suite) (Report, error) {
 	warm := Load{Name: "warm-up", Total: 50, InFlight: 4}
 	var report Report
 	for i, p := range append([]pairing{{load: warm}}, s.pairings()...) {
-		floor, err := Measure(ctx, Floor(dyn, benchNamespace, fmt.Sprintf("floor-%d", i)), p.load)
+		floor, floorCPU, err := s.measure(ctx, Floor(dyn, benchNamespace, fmt.Sprintf("floor-%d", i)), p.load)
 		if err != nil {
 			return Report{}, fmt.Errorf("measuring the floor, %s: %w", p.load.Name, err)
 		}
 		if p.compare != nil && p.load.InFlight == 1 {
 			report.floorP50 = floor.Quantile(0.5)
 		}
-		product, err := Measure(ctx, Product(dyn, benchNamespace, benchRuntime, fmt.Sprintf("run-%d", i)), p.load)
+		product, productCPU, err := s.measure(ctx, Product(dyn, benchNamespace, benchRuntime, fmt.Sprintf("run-%d", i)), p.load)
 		if err != nil {
 			return Report{}, fmt.Errorf("measuring Runs, %s: %w", p.load.Name, err)
 		}
@@ -90,8 +92,21 @@ func Run(ctx context.Context, s Suite) (Report, error) {
 		row := p.compare(p.load.Name, p.target, floor, product)
 		fmt.Fprintf(s.Log, "%s: %d Runs, p50 %.1f ms beside %.1f ms, ratio %.2f\n", row.Name, row.Runs, row.ProductP50, row.FloorP50, row.Ratio)
 		report.Rows = append(report.Rows, row)
+		report.CPU = append(report.CPU, compareCPU(p.load.Name, p.load.Total, floorCPU, productCPU)...)
 	}
-	return report, s.workflows(ctx, config, dyn, &report)
+	err = s.workflows(ctx, config, dyn, &report)
+	return report, err
+}
+
+// measure does what Measure does, and returns what each component took of the processors meanwhile.
+func (s Suite) measure(ctx context.Context, target Target, load Load) (sample Sample, spent map[string]time.Duration, err error) {
+	processes := func() []Process { return nil }
+	if s.Processes != nil {
+		processes = s.Processes
+	}
+	before := timesOf(processes())
+	sample, err = Measure(ctx, target, load)
+	return sample, timesOf(processes()).since(before), err
 }
 
 func scheme() *runtime.Scheme {

@@ -46,16 +46,19 @@ func run(ctx context.Context, quick bool, jsonFile string) error {
 	defer cluster.Stop()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	report, err := perf.Run(ctx, perf.Suite{Config: cluster.Config(), Quick: quick, Log: os.Stderr})
+	processes := func() []perf.Process { return processesOf(cluster, state) }
+	report, err := perf.Run(ctx, perf.Suite{
+		Config: cluster.Config(), Quick: quick, Log: os.Stderr,
+		Processes: func() []perf.Process { return append(processes(), perf.Process{Name: "bench", PID: os.Getpid()}) },
+	})
 	if err != nil {
 		return err
 	}
-	for _, part := range cluster.State().Parts {
-		if part.PID != 0 {
-			report.Memory = append(report.Memory, perf.Resident(part.Name, part.PID))
+	for _, p := range processes() {
+		if p.Name != perf.Supervisor { // there are many, and they hold next to nothing
+			report.Memory = append(report.Memory, perf.Resident(p))
 		}
 	}
-	report.Memory = append(report.Memory, perf.ResidentByName(state)...)
 	if jsonFile != "" {
 		file, err := os.Create(jsonFile)
 		if err != nil {
@@ -67,4 +70,15 @@ func run(ctx context.Context, quick bool, jsonFile string) error {
 		}
 	}
 	return report.WriteTable(os.Stdout)
+}
+
+// processesOf lists the parts of the cluster that have a process of their own, and those of its nodes.
+func processesOf(cluster *devcluster.Cluster, state string) []perf.Process {
+	var all []perf.Process
+	for _, part := range cluster.State().Parts {
+		if part.PID != 0 && part.PID != os.Getpid() {
+			all = append(all, perf.Process{Name: part.Name, PID: part.PID})
+		}
+	}
+	return append(all, perf.NodeProcesses(state)...)
 }
