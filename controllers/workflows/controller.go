@@ -35,6 +35,8 @@ const (
 	conflictDelay = 20 * time.Millisecond
 	// soon is when a reconciliation goes on with its next action.
 	soon = time.Nanosecond
+	// settleDelay is when a WorkflowRun that has ended is looked at once more, to forget it once the cache shows its end.
+	settleDelay = 30 * time.Second
 )
 
 // WorkflowRunReconciler executes WorkflowRuns: it creates the Runs of their steps and is the only writer of their status.
@@ -136,10 +138,7 @@ func (r *WorkflowRunReconciler) Reconcile(ctx context.Context, request reconcile
 	case err != nil:
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if d.snapshot || becameTerminal(o, &d) {
-		return reconcile.Result{RequeueAfter: soon}, nil
-	}
-	return reconcile.Result{RequeueAfter: d.recheck}, nil
+	return reconcile.Result{RequeueAfter: next(o, &d)}, nil
 }
 
 // patch writes the status when it differs from what is stored.

@@ -47,11 +47,14 @@ func (m *memory) newest(key types.NamespacedName, cached *workflowsv1alpha1.Work
 		return cached
 	}
 	order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, e.written.ResourceVersion)
-	if err != nil || order >= 0 {
-		e.written = nil
-		return cached
+	if err == nil && order < 0 {
+		return e.written
 	}
-	return e.written
+	e.written = nil
+	if cached.Status.Phase.IsTerminal() {
+		delete(m.entries, key)
+	}
+	return cached
 }
 
 // wrote remembers what the API server answered to a write.

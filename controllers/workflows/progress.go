@@ -2,15 +2,33 @@ package workflows
 
 import (
 	"context"
+	"math"
+	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 )
 
-// becameTerminal tells whether a decision ends the WorkflowRun, so that its time to live begins.
-func becameTerminal(o *observation, d *decision) bool {
-	return d.status.Phase.IsTerminal() && !o.run.Status.Phase.IsTerminal() && o.run.Spec.TTLSecondsAfterFinished != nil
+// next is when to look at a WorkflowRun again although nothing changes. 0: never.
+func next(o *observation, d *decision) time.Duration {
+	switch {
+	case d.snapshot:
+		return soon
+	case d.status.Phase.IsTerminal() && !o.run.Status.Phase.IsTerminal():
+		// It has just ended: its time to live begins, and what is remembered of it shall not stay.
+		return min(timeToLive(o.run), settleDelay)
+	default:
+		return d.recheck
+	}
+}
+
+// timeToLive is how long a WorkflowRun is kept after its end; very long where that is not said.
+func timeToLive(run *workflowsv1alpha1.WorkflowRun) time.Duration {
+	if ttl := run.Spec.TTLSecondsAfterFinished; ttl != nil {
+		return max(time.Duration(*ttl)*time.Second, soon)
+	}
+	return math.MaxInt64
 }
 
 // logProgress logs the changes that an operator wants to see, after they are stored.
