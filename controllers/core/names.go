@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
@@ -48,7 +49,7 @@ const (
 // maxName is the longest name that a Deployment may have so that the hostnames of its Pods stay unique.
 const maxName = 63
 
-// childName is the name of everything that is made for a Runtime: "runtime-" and the Runtime's name, shortened with a
+// childName is the name of the Deployment and the ServiceAccount that are made for a Runtime: "runtime-" and the Runtime's name, shortened with a
 // digest where that is longer than 63 characters.
 func childName(runtime string) string {
 	name := "runtime-" + runtime
@@ -57,6 +58,15 @@ func childName(runtime string) string {
 	}
 	sum := sha256.Sum256([]byte(name))
 	return strings.TrimRight(name[:54], "-.") + "-" + hex.EncodeToString(sum[:4])
+}
+
+// bindingName is the name of the RoleBinding of a Runtime. The ClusterRole is in it because the role of a RoleBinding cannot
+// be changed: another role makes another binding. No Runtime's name has a colon, so that no other name can be this one.
+func bindingName(runtime, clusterRole string) string { return childName(runtime) + ":" + clusterRole }
+
+// accountOf is the name of the ServiceAccount of a Runtime's Pods.
+func accountOf(runtime *corev1alpha1.Runtime) string {
+	return cmp.Or(runtime.Spec.Template.Spec.ServiceAccountName, childName(runtime.Name))
 }
 
 // podLabels selects the Pods of a Runtime.

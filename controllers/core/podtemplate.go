@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -41,9 +42,7 @@ func podTemplate(runtime *corev1alpha1.Runtime, settings podSettings) corev1.Pod
 		t.Annotations[corev1alpha1.AnnotationRestartedAt] = at
 	}
 	pod := &t.Spec
-	if pod.ServiceAccountName == "" {
-		pod.ServiceAccountName = childName(runtime.Name)
-	}
+	pod.ServiceAccountName = accountOf(runtime)
 	// A token in the runtime container would let user code report in the name of the Pod.
 	pod.AutomountServiceAccountToken = ptr.To(false)
 	if pod.TerminationGracePeriodSeconds == nil {
@@ -97,7 +96,7 @@ func runtimedContainer(runtime *corev1alpha1.Runtime, image string) corev1.Conta
 		"--state=" + pathState,
 		"--workspace=" + corev1alpha1.WorkspaceMountPath,
 		"--token-dir=" + pathToken,
-		"--health-address=:8086",
+		fmt.Sprintf("--health-address=:%d", healthPort),
 	}
 	for _, word := range runtime.Spec.Interpreter {
 		args = append(args, "--interpreter="+word)

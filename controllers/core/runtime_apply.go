@@ -2,8 +2,8 @@ package core
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,34 +12,31 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/statuspatch"
 )
 
-// apply writes all that the plan holds, and joins what went wrong. An object that can never be accepted as it is makes
-// the error terminal: trying again before the Runtime changes would be in vain.
-func (r *RuntimeReconciler) apply(ctx context.Context, p plan) error {
-	var errs []error
-	hopeless := true
+// apply writes all that the plan holds, and returns what went wrong.
+func (r *RuntimeReconciler) apply(ctx context.Context, p plan) (failed []error) {
 	for _, c := range p.apply {
 		err := r.applyOne(ctx, c)
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			continue
 		}
 		if err != nil {
-			errs = append(errs, err)
-			hopeless = hopeless && apierrors.IsInvalid(err)
+			failed = append(failed, err)
 			continue
 		}
 		ctrl.LoggerFrom(ctx).Info("Applied object", "kind", c.object.GetObjectKind().GroupVersionKind().Kind, "object", c.object.GetName())
 	}
-	err := errors.Join(errs...)
-	if err != nil && hopeless {
-		return reconcile.TerminalError(err)
-	}
-	return err
+	return failed
+}
+
+// hopeless tells whether trying again before the Runtime changes would be in vain: none of the objects can ever be
+// accepted as it is.
+func hopeless(failed []error) bool {
+	return !slices.ContainsFunc(failed, func(err error) bool { return !apierrors.IsInvalid(err) })
 }
 
 func (r *RuntimeReconciler) applyOne(ctx context.Context, c change) error {
@@ -64,28 +61,17 @@ func (r *RuntimeReconciler) applyOne(ctx context.Context, c change) error {
 
 // refusal says in one sentence why the API server or another owner keeps a Runtime from having what it should; empty
 // when nothing does, or when trying again is expected to help.
-func refusal(p plan, applyErr error) string {
+func refusal(p plan, failed []error) string {
 	var reasons []string
 	for _, name := range p.foreign {
 		reasons = append(reasons, name+" exists and belongs to somebody else: delete it, or give the Runtime another name")
 	}
-	if joined, ok := unwrapAll(applyErr); ok {
-		for _, err := range joined {
-			if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsConflict(err) || apierrors.IsBadRequest(err) {
-				reasons = append(reasons, err.Error())
-			}
+	for _, err := range failed {
+		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsConflict(err) || apierrors.IsBadRequest(err) {
+			reasons = append(reasons, err.Error())
 		}
 	}
 	return strings.Join(reasons, "; ")
-}
-
-// unwrapAll returns the errors that were joined, also below the mark of a terminal error.
-func unwrapAll(err error) ([]error, bool) {
-	var joined interface{ Unwrap() []error }
-	if !errors.As(err, &joined) {
-		return nil, false
-	}
-	return joined.Unwrap(), true
 }
 
 // patchStatus writes status where it differs from what the Runtime has.
@@ -93,8 +79,14 @@ func (r *RuntimeReconciler) patchStatus(ctx context.Context, seen *corev1alpha1.
 	after := seen.DeepCopy()
 	after.Status = status
 	patch, err := statuspatch.ForRuntime(seen, after)
-	if err != nil || patch == nil {
-		return err
+	if err != nil {
+		return fmt.Errorf("building the patch: %w", err)
 	}
-	return r.Client.Status().Patch(ctx, after, client.RawPatch("application/merge-patch+json", patch))
+	if patch == nil {
+		return nil
+	}
+	if err := r.Client.Status().Patch(ctx, after, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+		return fmt.Errorf("patching the status: %w", err)
+	}
+	return nil
 }

@@ -40,7 +40,8 @@ type RuntimeReconciler struct {
 	Clock clock.PassiveClock
 	// NodeImage is the image with runtimed and the runtime server that new and changed Runtimes get.
 	NodeImage string
-	// RuntimedClusterRole is the ClusterRole that is bound to the Pods of a Runtime in their namespace.
+	// RuntimedClusterRole is the ClusterRole that is bound to the Pods of a Runtime in their namespace. After a change,
+	// bindings to the earlier one stay until their Runtime is deleted: the manager has no right to delete RoleBindings.
 	RuntimedClusterRole string
 	// DefaultUser is the user and group of Pods whose template names none. Nil: the cluster assigns one.
 	DefaultUser *int64
@@ -84,17 +85,28 @@ func (r *RuntimeReconciler) Reconcile(ctx context.Context, request reconcile.Req
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("planning: %w", err)
 	}
-	applyErr := r.apply(ctx, plan)
-	status := calculateStatus(runtime, seen, refusal(plan, applyErr), r.Clock.Now())
-	if err := r.patchStatus(ctx, runtime, status); apierrors.IsConflict(err) {
+	failed := r.apply(ctx, plan)
+	status := calculateStatus(runtime, seen, refusal(plan, failed), r.Clock.Now())
+	patchErr := r.patchStatus(ctx, runtime, status)
+	switch applyErr := errors.Join(failed...); {
+	case apierrors.IsNotFound(patchErr): // Deleted since it was read, and owner references delete the rest.
+		return reconcile.Result{}, nil
+	case apierrors.IsConflict(patchErr) && applyErr == nil:
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
-	} else if err != nil {
-		return reconcile.Result{}, errors.Join(applyErr, fmt.Errorf("patching the status: %w", client.IgnoreNotFound(err)))
-	}
-	if len(plan.foreign) > 0 && applyErr == nil {
+	case patchErr != nil: // To be tried again, however hopeless the rest is: the status does not say so yet.
+		return reconcile.Result{}, errors.Join(applyErr, patchErr)
+	case applyErr != nil && !hopeless(failed):
+		return reconcile.Result{}, applyErr
+	case len(plan.foreign) > 0:
+		if applyErr != nil {
+			ctrl.LoggerFrom(ctx).Error(applyErr, "Applied not everything")
+		}
 		return reconcile.Result{RequeueAfter: foreignDelay}, nil
+	case applyErr != nil:
+		return reconcile.Result{}, reconcile.TerminalError(applyErr)
+	default:
+		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{}, applyErr
 }
 
 func (r *RuntimeReconciler) settings() settings {

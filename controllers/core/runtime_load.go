@@ -16,7 +16,8 @@ import (
 
 // runtimeState is what there is of a Runtime, whoever made it.
 type runtimeState struct {
-	// deployment, account and binding are nil when they are not there.
+	// deployment, account and binding are nil when they are not there. account is not looked for when the Runtime names
+	// another one.
 	deployment *appsv1.Deployment
 	account    *corev1.ServiceAccount
 	binding    *rbacv1.RoleBinding
@@ -31,9 +32,12 @@ func (r *RuntimeReconciler) load(ctx context.Context, runtime *corev1alpha1.Runt
 	if seen.deployment, err = get(ctx, r, key, &appsv1.Deployment{}); err != nil {
 		return nil, fmt.Errorf("reading Deployment %s: %w", key.Name, err)
 	}
-	if seen.account, err = get(ctx, r, key, &corev1.ServiceAccount{}); err != nil {
-		return nil, fmt.Errorf("reading ServiceAccount %s: %w", key.Name, err)
+	if accountOf(runtime) == childName(runtime.Name) {
+		if seen.account, err = get(ctx, r, key, &corev1.ServiceAccount{}); err != nil {
+			return nil, fmt.Errorf("reading ServiceAccount %s: %w", key.Name, err)
+		}
 	}
+	key.Name = bindingName(runtime.Name, r.RuntimedClusterRole)
 	if seen.binding, err = get(ctx, r, key, &rbacv1.RoleBinding{}); err != nil {
 		return nil, fmt.Errorf("reading RoleBinding %s: %w", key.Name, err)
 	}

@@ -46,7 +46,7 @@ func calculatePlan(runtime *corev1alpha1.Runtime, seen *runtimeState, s settings
 	if err != nil {
 		return plan{}, err
 	}
-	account := d.Spec.Template.Spec.ServiceAccountName
+	account := accountOf(runtime)
 	if account == childName(runtime.Name) {
 		a := &corev1.ServiceAccount{TypeMeta: typeMeta("v1", "ServiceAccount"), ObjectMeta: childMeta(runtime)}
 		if err := p.consider(runtime, a, seen.account); err != nil {
@@ -99,7 +99,7 @@ func deployment(runtime *corev1alpha1.Runtime, live *appsv1.Deployment, s podSet
 		TypeMeta:   typeMeta("apps/v1", "Deployment"),
 		ObjectMeta: meta,
 		Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To(ptr.Deref(runtime.Spec.Replicas, 1)),
+			Replicas: ptr.To(runtime.DesiredReplicas()),
 			Selector: &metav1.LabelSelector{MatchLabels: podLabels(runtime.Name)},
 			Template: podTemplate(runtime, s),
 			// Warm Pods stay until their successors are ready.
@@ -124,9 +124,11 @@ func templateInputs(runtime *corev1alpha1.Runtime) any {
 }
 
 func roleBinding(runtime *corev1alpha1.Runtime, clusterRole, account string) *rbacv1.RoleBinding {
+	meta := childMeta(runtime)
+	meta.Name = bindingName(runtime.Name, clusterRole)
 	return &rbacv1.RoleBinding{
 		TypeMeta:   typeMeta(rbacv1.SchemeGroupVersion.String(), "RoleBinding"),
-		ObjectMeta: childMeta(runtime),
+		ObjectMeta: meta,
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: clusterRole},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: runtime.Namespace, Name: account}},
 	}

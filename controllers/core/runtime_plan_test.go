@@ -40,6 +40,8 @@ func TestCalculatePlan(t *testing.T) {
 	s := settings{pod: testSettings, clusterRole: "kruntimes-runtimed"}
 	upgraded := s
 	upgraded.pod.nodeImage = "node:2"
+	renamed := s
+	renamed.clusterRole = "prod-kruntimes-runtimed"
 	type outcome struct {
 		Apply, Foreign []string
 		NodeImage      string
@@ -60,16 +62,17 @@ func TestCalculatePlan(t *testing.T) {
 			outcome{Apply: []string{"Deployment"}, NodeImage: "node:2"}},
 		"the manager was upgraded, then the Runtime restarted": {func(r *corev1alpha1.Runtime) { r.Annotations = map[string]string{"kruntimes.io/restartedAt": "x"} }, nil, upgraded,
 			outcome{Apply: []string{"Deployment"}, NodeImage: "node:2"}},
-		"capacity changed":         {func(r *corev1alpha1.Runtime) { r.Spec.Capacity = corev1.ResourceList{} }, nil, s, outcome{}},
-		"somebody scaled by hand":  {nil, func(seen *runtimeState) { seen.deployment.Spec.Replicas = ptr.To[int32](0) }, s, outcome{Apply: []string{"Deployment"}, NodeImage: "node:1"}},
-		"somebody changed a label": {nil, func(seen *runtimeState) { delete(seen.account.Labels, corev1alpha1.LabelManagedBy) }, s, outcome{Apply: []string{"ServiceAccount"}}},
-		"somebody added a label":   {nil, func(seen *runtimeState) { seen.account.Labels["team"] = "a" }, s, outcome{}},
-		"rights were taken away":   {nil, func(seen *runtimeState) { seen.binding.Subjects = nil }, s, outcome{Apply: []string{"RoleBinding"}}},
+		"capacity changed":                 {func(r *corev1alpha1.Runtime) { r.Spec.Capacity = corev1.ResourceList{} }, nil, s, outcome{}},
+		"somebody scaled by hand":          {nil, func(seen *runtimeState) { seen.deployment.Spec.Replicas = ptr.To[int32](0) }, s, outcome{Apply: []string{"Deployment"}, NodeImage: "node:1"}},
+		"somebody changed a label":         {nil, func(seen *runtimeState) { delete(seen.account.Labels, corev1alpha1.LabelManagedBy) }, s, outcome{Apply: []string{"ServiceAccount"}}},
+		"somebody added a label":           {nil, func(seen *runtimeState) { seen.account.Labels["team"] = "a" }, s, outcome{}},
+		"rights were taken away":           {nil, func(seen *runtimeState) { seen.binding.Subjects = nil }, s, outcome{Apply: []string{"RoleBinding"}}},
+		"the ClusterRole got another name": {nil, func(seen *runtimeState) { seen.binding = nil }, renamed, outcome{Apply: []string{"RoleBinding"}}},
 		"the template names an account": {func(r *corev1alpha1.Runtime) { r.Spec.Template.Spec.ServiceAccountName = "builder" }, nil, s,
 			outcome{Apply: []string{"RoleBinding", "Deployment"}, NodeImage: "node:1"}},
 		"the names are taken": {nil, func(seen *runtimeState) {
 			seen.deployment.OwnerReferences, seen.binding.OwnerReferences = nil, nil
-		}, s, outcome{Foreign: []string{"RoleBinding runtime-sh", "Deployment runtime-sh"}}},
+		}, s, outcome{Foreign: []string{"RoleBinding runtime-sh:kruntimes-runtimed", "Deployment runtime-sh"}}},
 		"an earlier Runtime of the name still owns the Deployment": {nil, func(seen *runtimeState) {
 			seen.deployment.OwnerReferences[0].UID = "earlier"
 		}, s, outcome{Foreign: []string{"Deployment runtime-sh"}}},

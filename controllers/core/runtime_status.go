@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/utils/ptr"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/statuspatch"
 )
 
 // maxConditionMessage bounds what is repeated from Pods and from the API server.
@@ -44,14 +44,14 @@ func calculateStatus(runtime *corev1alpha1.Runtime, seen *runtimeState, refused 
 	for _, condition := range []metav1.Condition{available(count, refused), progressing(count, refused)} {
 		condition.ObservedGeneration = runtime.Generation
 		condition.LastTransitionTime = metav1.NewTime(now)
-		condition.Message = shorten(condition.Message, maxConditionMessage)
+		condition.Message = statuspatch.Bounded(condition.Message, maxConditionMessage)
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
 	return status
 }
 
 func countPods(runtime *corev1alpha1.Runtime, seen *runtimeState) podCount {
-	count := podCount{desired: ptr.Deref(runtime.Spec.Replicas, 1)}
+	count := podCount{desired: runtime.DesiredReplicas()}
 	pods := slices.SortedFunc(slices.Values(seen.pods), func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range pods {
 		pod := &pods[i]
@@ -62,7 +62,7 @@ func countPods(runtime *corev1alpha1.Runtime, seen *runtimeState) podCount {
 			count.present++
 		}
 		switch {
-		case isReady(pod):
+		case corev1alpha1.PodIsReady(pod):
 			count.ready++
 		case count.trouble == "":
 			count.trouble = podTrouble(pod)
@@ -73,12 +73,6 @@ func countPods(runtime *corev1alpha1.Runtime, seen *runtimeState) podCount {
 		count.rolling = d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < d.Status.Replicas
 	}
 	return count
-}
-
-func isReady(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // replicaFailure is what the ReplicaSet controller says when the API server refuses its Pods.
@@ -144,17 +138,4 @@ func (n podCount) obstacle() (reason, message string) {
 // String counts for a person.
 func (n podCount) String() string {
 	return fmt.Sprintf("%d of %d Pods ready", n.ready, n.desired)
-}
-
-// shorten cuts text to at most limit bytes, at the start of a character.
-func shorten(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	const mark = "…"
-	end := limit - len(mark)
-	for end > 0 && text[end]&0xC0 == 0x80 {
-		end--
-	}
-	return text[:end] + mark
 }

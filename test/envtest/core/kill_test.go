@@ -4,9 +4,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,9 +38,11 @@ func TestTheRuntimeControllerSurvivesAKillAtEveryWrite(t *testing.T) {
 		eventually(t, "the status", ns, "sh", &corev1alpha1.Runtime{}, func(r *corev1alpha1.Runtime) bool {
 			return condition(r, "Available") == "False PodsStarting: 0 of 1 Pods ready"
 		})
-		for _, o := range []client.Object{&appsv1.Deployment{}, &corev1.ServiceAccount{}, &rbacv1.RoleBinding{}} {
-			if err := shared.Admin().Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "runtime-sh"}, o); err != nil {
-				t.Errorf("%T: %v", o, err)
+		for name, objects := range childrenOfSh() {
+			for _, o := range objects {
+				if err := shared.Admin().Get(t.Context(), client.ObjectKey{Namespace: ns, Name: name}, o); err != nil {
+					t.Errorf("%T: %v", o, err)
+				}
 			}
 		}
 	})

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,13 +10,13 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/manager"
 	"kruntimes.io/kruntimes/test/envtest/cluster"
 )
 
@@ -23,6 +24,17 @@ func newRuntime(namespace, name string) *corev1alpha1.Runtime {
 	return &corev1alpha1.Runtime{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: corev1alpha1.RuntimeSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 			Containers: []corev1.Container{{Name: "runtime", Image: "debian:13"}}}}}}
+}
+
+// bindingOfSh is the name of the RoleBinding of a Runtime named sh.
+const bindingOfSh = "runtime-sh:kruntimes-runtimed"
+
+// childrenOfSh are empty objects of what belongs to a Runtime named sh, by name.
+func childrenOfSh() map[string][]client.Object {
+	return map[string][]client.Object{
+		"runtime-sh": {&appsv1.Deployment{}, &corev1.ServiceAccount{}},
+		bindingOfSh:  {&rbacv1.RoleBinding{}},
+	}
 }
 
 // eventually gets an object until check is content with it.
@@ -52,7 +64,7 @@ func TestARuntimeGetsItsObjects(t *testing.T) {
 
 	d := eventually(t, "the Deployment", ns, "runtime-sh", &appsv1.Deployment{}, func(*appsv1.Deployment) bool { return true })
 	account := eventually(t, "the ServiceAccount", ns, "runtime-sh", &corev1.ServiceAccount{}, func(*corev1.ServiceAccount) bool { return true })
-	binding := eventually(t, "the RoleBinding", ns, "runtime-sh", &rbacv1.RoleBinding{}, func(*rbacv1.RoleBinding) bool { return true })
+	binding := eventually(t, "the RoleBinding", ns, bindingOfSh, &rbacv1.RoleBinding{}, func(*rbacv1.RoleBinding) bool { return true })
 	for _, o := range []client.Object{d, account, binding} {
 		if diff := cmp.Diff(owner, o.GetOwnerReferences()); diff != "" {
 			t.Errorf("owners of %T (-want +got):\n%s", o, diff)
@@ -71,6 +83,36 @@ func TestARuntimeGetsItsObjects(t *testing.T) {
 	}
 	if got, want := r.Status.Selector, "kruntimes.io/runtime=sh"; got != want {
 		t.Errorf("selector is %q, want %q", got, want)
+	}
+}
+
+// TestARenamedClusterRoleIsBound changes what the API server lets nobody change in a RoleBinding that is there.
+func TestARenamedClusterRoleIsBound(t *testing.T) {
+	stop := startManager(t)
+	ns := shared.Namespace(t)
+	shared.Create(t, newRuntime(ns, "sh"))
+	eventually(t, "the RoleBinding", ns, bindingOfSh, &rbacv1.RoleBinding{}, func(*rbacv1.RoleBinding) bool { return true })
+	eventually(t, "the Deployment", ns, "runtime-sh", &appsv1.Deployment{}, func(*appsv1.Deployment) bool { return true })
+	stop()
+	role := &rbacv1.ClusterRole{}
+	if err := shared.Admin().Get(t.Context(), client.ObjectKey{Name: "kruntimes-runtimed"}, role); err != nil {
+		t.Fatal(err)
+	}
+	role.ObjectMeta = metav1.ObjectMeta{Name: "renamed-runtimed"}
+	shared.Create(t, role)
+	startManager(t, func(o *manager.Options) { o.RuntimedClusterRole = role.Name })
+	// A change of the Runtime shows in its status what became of everything.
+	runtime := eventually(t, "the Runtime", ns, "sh", &corev1alpha1.Runtime{}, func(*corev1alpha1.Runtime) bool { return true })
+	if err := shared.Admin().Patch(t.Context(), runtime, mergePatch(`{"spec":{"replicas":2}}`)); err != nil {
+		t.Fatal(err)
+	}
+	binding := eventually(t, "the other RoleBinding", ns, "runtime-sh:renamed-runtimed", &rbacv1.RoleBinding{}, func(*rbacv1.RoleBinding) bool { return true })
+	if binding.RoleRef.Name != role.Name {
+		t.Errorf("RoleBinding names %s, want %s", binding.RoleRef.Name, role.Name)
+	}
+	r := eventually(t, "the status", ns, "sh", &corev1alpha1.Runtime{}, func(r *corev1alpha1.Runtime) bool { return r.Status.ObservedGeneration == r.Generation })
+	if got, want := condition(r, "Progressing"), "True PodsStarting: 0 of 2 Pods ready"; got != want {
+		t.Errorf("Progressing is %q, want %q", got, want)
 	}
 }
 
@@ -203,11 +245,13 @@ func TestIdleWritesNothing(t *testing.T) {
 	stop()
 	versions := func() map[string]string {
 		all := map[string]string{}
-		for kind, o := range map[string]client.Object{"Deployment": &appsv1.Deployment{}, "ServiceAccount": &corev1.ServiceAccount{}, "RoleBinding": &rbacv1.RoleBinding{}} {
-			if err := shared.Admin().Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "runtime-sh"}, o); err != nil && !apierrors.IsNotFound(err) {
-				t.Fatal(err)
+		for name, objects := range childrenOfSh() {
+			for _, o := range objects {
+				if err := shared.Admin().Get(t.Context(), client.ObjectKey{Namespace: ns, Name: name}, o); err != nil {
+					t.Fatal(err)
+				}
+				all[fmt.Sprintf("%T", o)] = o.GetResourceVersion()
 			}
-			all[kind] = o.GetResourceVersion()
 		}
 		r := &corev1alpha1.Runtime{}
 		if err := shared.Admin().Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "sh"}, r); err != nil {
