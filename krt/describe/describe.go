@@ -1,4 +1,5 @@
-// Package describe is the command "krt describe": everything a person needs to know about a Run or a Runtime.
+// Package describe is the command "krt describe": everything a person needs to know about a Run, a WorkflowRun or a
+// Runtime.
 package describe
 
 import (
@@ -32,19 +33,26 @@ func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 	}
 	opts := &options{factory: f}
 	cmd := &cobra.Command{
-		Use:   "describe {run|runtime} NAME...",
-		Short: "Tell all about a Run or a Runtime",
-		Long: `Tell all about Runs or Runtimes: of a Run, how it stands and why, where and when it was executed, what is executed, and
-what came of it; of a Runtime, its Pods, what they do now, and what keeps them from getting ready.`,
+		Use:   "describe {run|runtime|workflowrun} NAME...",
+		Short: "Tell all about a Run, a WorkflowRun or a Runtime",
+		Long: `Tell all about Runs, WorkflowRuns or Runtimes: of a Run, how it stands and why, where and when it was executed, what is
+executed, and what came of it; of a WorkflowRun, what failed first, and its jobs and steps as a tree; of a Runtime, its
+Pods, what they do now, and what keeps them from getting ready.`,
 		Example: "  krt describe run nightly\n  krt describe runtime bash",
 		Args:    cobra.ArbitraryArgs,
 		ValidArgsFunction: complete.Kinds(map[string]complete.Func{
 			"run": complete.Runs(f, nil), "runtime": complete.Runtimes(f),
-		}, "run", "runtime"),
+			"workflowrun": complete.WorkflowRuns(f, nil), "wfrun": complete.WorkflowRuns(f, nil),
+		}, "run", "workflowrun", "runtime"),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if opts.targets, err = cli.ParseTargets(args); err != nil {
 			return err
+		}
+		for _, target := range opts.targets {
+			if target.Kind == cli.KindWorkflow || target.Kind == cli.KindAction {
+				return cli.WithHint(cli.Usagef("there is no description of a %s", target.Kind), "see it with `krt get %s NAME -o yaml`", args[0])
+			}
 		}
 		if opts.targets[0].Name == "" {
 			return cli.WithHint(cli.Usagef("describe which %s?", opts.targets[0].Kind), "see those there are with `krt get %s`", args[0])
@@ -86,6 +94,13 @@ func execute(ctx context.Context, o *options) error {
 func describe(ctx context.Context, c client.Reader, namespace string, target cli.Target, now time.Time) (string, error) {
 	if target.Kind == cli.KindRuntime {
 		view, err := loadRuntime(ctx, c, client.ObjectKey{Namespace: namespace, Name: target.Name})
+		if err != nil {
+			return "", err
+		}
+		return view.text(now), nil
+	}
+	if target.Kind == cli.KindWorkflowRun {
+		view, err := loadWorkflowRun(ctx, c, client.ObjectKey{Namespace: namespace, Name: target.Name})
 		if err != nil {
 			return "", err
 		}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	"kruntimes.io/kruntimes/krt/cli"
 )
 
@@ -82,7 +83,7 @@ func (g *getter) fetch(ctx context.Context) ([]group, error) {
 
 // read reads one target: an object, or all of its kind, and the version at which a watch can go on.
 func (g *getter) read(ctx context.Context, target cli.Target) ([]unstructured.Unstructured, string, error) {
-	gvk := corev1alpha1.GroupVersion.WithKind(string(target.Kind))
+	gvk := target.Kind.GroupVersionKind()
 	if target.Name != "" {
 		var object unstructured.Unstructured
 		object.SetGroupVersionKind(gvk)
@@ -174,8 +175,15 @@ func (g *getter) printRow(out io.Writer, kind cli.Kind, item unstructured.Unstru
 }
 
 func typed(kind cli.Kind) any {
-	if kind == cli.KindRuntime {
+	switch kind {
+	case cli.KindRuntime:
 		return &corev1alpha1.Runtime{}
+	case cli.KindWorkflowRun:
+		return &workflowsv1alpha1.WorkflowRun{}
+	case cli.KindWorkflow:
+		return &workflowsv1alpha1.Workflow{}
+	case cli.KindAction:
+		return &workflowsv1alpha1.Action{}
 	}
 	return &corev1alpha1.Run{}
 }

@@ -1,4 +1,5 @@
-// Package get is the command "krt get": tables of Runs and Runtimes for people, and the objects themselves for programs.
+// Package get is the command "krt get": tables of Runs, WorkflowRuns and more for people, and the objects themselves for
+// programs.
 package get
 
 import (
@@ -25,7 +26,7 @@ type options struct {
 	factory       *cli.Factory
 }
 
-const long = `Show Runs and Runtimes, as a table or, with -o, in full.
+const long = `Show Runs, Runtimes, WorkflowRuns, Workflows and Actions, as a table or, with -o, in full.
 
 In the table of Runs, REASON says why a Run ended as it did, or what a Pending Run waits for; DURATION is the execution
 of the last attempt, so far when it still executes. Older Runs come first.`
@@ -35,6 +36,7 @@ const example = `  krt get runs
   krt get runs --field-selector status.phase=Failed
   krt get run nightly -o jsonpath='{.status.outputs.version}'
   krt get runs,runtimes
+  krt get workflowruns
   krt get runs -w`
 
 // NewCmd returns the command. runF replaces the work in tests; nil means the real work.
@@ -44,15 +46,17 @@ func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 	}
 	opts := &options{factory: f, print: genericclioptions.NewPrintFlags("")}
 	cmd := &cobra.Command{
-		Use:     "get {runs|runtimes} [NAME...]",
-		Short:   "Show Runs and Runtimes",
+		Use:     "get {runs|runtimes|workflowruns|workflows|actions} [NAME...]",
+		Short:   "Show Runs, WorkflowRuns and more",
 		Long:    long,
 		Example: example,
 		Args:    cobra.ArbitraryArgs,
 		ValidArgsFunction: complete.Kinds(map[string]complete.Func{
 			"run": complete.Runs(f, nil), "runs": complete.Runs(f, nil),
 			"runtime": complete.Runtimes(f), "runtimes": complete.Runtimes(f),
-		}, "runs", "runtimes"),
+			"workflowrun": complete.WorkflowRuns(f, nil), "workflowruns": complete.WorkflowRuns(f, nil), "wfrun": complete.WorkflowRuns(f, nil),
+			"workflow": complete.Workflows(f), "workflows": complete.Workflows(f), "action": complete.Actions(f), "actions": complete.Actions(f),
+		}, "runs", "workflowruns", "workflows", "actions", "runtimes"),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if opts.targets, err = cli.ParseTargets(args); err != nil {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	"kruntimes.io/kruntimes/krt/cli"
 	"kruntimes.io/kruntimes/krt/runs"
 )
@@ -30,6 +31,9 @@ func (l layout) header(kind cli.Kind) []string {
 	var cells []string
 	if l.namespaces {
 		cells = append(cells, "NAMESPACE")
+	}
+	if columns := workflowColumns(kind, l.wide); columns != nil {
+		return append(cells, columns...)
 	}
 	if kind == cli.KindRuntime {
 		cells = append(cells, "NAME", "READY", "RUNS/POD", "AVAILABLE", "REASON", "IMAGE", "AGE")
@@ -122,12 +126,18 @@ func age(created metav1.Time, now time.Time) string {
 	return duration.HumanDuration(max(now.Sub(created.Time), 0))
 }
 
-// row writes one object of either kind.
+// row writes one object of any kind.
 func (l layout) row(out io.Writer, object any, now time.Time) {
 	switch o := object.(type) {
 	case *corev1alpha1.Run:
 		cli.Row(out, l.runRow(o, now)...)
 	case *corev1alpha1.Runtime:
 		cli.Row(out, l.runtimeRow(o, now)...)
+	case *workflowsv1alpha1.WorkflowRun:
+		cli.Row(out, l.workflowRunRow(o, now)...)
+	case *workflowsv1alpha1.Workflow:
+		cli.Row(out, l.definitionRow(workflowDefinition(o, now))...)
+	case *workflowsv1alpha1.Action:
+		cli.Row(out, l.definitionRow(actionDefinition(o, now))...)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 
-	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/krt/cli"
 )
 
@@ -82,7 +81,8 @@ func (g *getter) watchOnce(ctx context.Context, version string, show shower) (st
 	opts.Limit = 0
 	opts.Raw = &metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true}
 	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(corev1alpha1.GroupVersion.WithKind(string(target.Kind) + "List"))
+	gvk := target.Kind.GroupVersionKind()
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	w, err := g.client.Watch(ctx, list, opts)
 	if err != nil {
 		return version, err

@@ -171,7 +171,7 @@ func changeLine(run *workflowsv1alpha1.WorkflowRun, change workflowruns.Change) 
 		text += "  " + runs.Duration(*change.Took)
 	}
 	if change.Message != "" {
-		text += "  " + cli.OneLine(change.Message, 300)
+		text += "  " + workflowruns.Flat(change.Message, 300)
 	}
 	return strings.TrimRight(text, " ") + "\n"
 }

@@ -139,3 +139,16 @@ func WriteEnd(out io.Writer, run *workflowsv1alpha1.WorkflowRun) {
 		fmt.Fprintf(out, "\nOutputs:\n  %s\n", strings.Join(outputs, "\n  "))
 	}
 }
+
+// Message says in a line why a WorkflowRun stands where it does: what failed first, else what its status says.
+func Message(run *workflowsv1alpha1.WorkflowRun) string {
+	if failure := FirstFailure(run); failure != nil && failure.Path != "" {
+		return failure.String()
+	}
+	return run.Status.Message
+}
+
+// Flat makes one line of at most limit characters of a message of several.
+func Flat(message string, limit int) string {
+	return cli.OneLine(strings.ReplaceAll(strings.TrimSpace(message), "\n", "; "), limit)
+}

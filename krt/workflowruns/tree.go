@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
-	"kruntimes.io/kruntimes/krt/cli"
 	"kruntimes.io/kruntimes/krt/runs"
 )
 
@@ -105,7 +104,7 @@ func (p Picture) add(lines []line, item *Item, branch string, last, open bool) [
 			inner += "   "
 		}
 		if item.Message != "" && !item.hidesMessage() {
-			lines = append(lines, line{branch: inner, state: item.state(), text: cli.OneLine(item.Message, messageWidth)})
+			lines = append(lines, line{branch: inner, state: item.state(), text: Flat(item.Message, messageWidth)})
 		}
 		for _, output := range outputLines("output ", item.Outputs) {
 			lines = append(lines, line{branch: inner, text: output})
@@ -146,7 +145,7 @@ func (p Picture) itemLine(item *Item, branch string) line {
 		notes = append(notes, "uses "+item.Uses)
 	}
 	if !p.Details && item.Message != "" && l.state != succeeded && l.state != skipped && !item.hidesMessage() {
-		notes = append(notes, cli.OneLine(item.Message, messageWidth))
+		notes = append(notes, Flat(item.Message, messageWidth))
 	}
 	l.note = strings.Join(notes, "; ")
 	return l
