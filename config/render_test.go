@@ -118,6 +118,9 @@ func TestRolesHaveNoWildcardAndOnlyTheControlPlaneGoverns(t *testing.T) {
 			if slices.Contains(rule.Verbs, "bind") && !cmp.Equal(rule.ResourceNames, []string{RuntimedClusterRole}) {
 				t.Errorf("%s may bind %v, want only %s", name, rule.ResourceNames, RuntimedClusterRole)
 			}
+			if slices.Contains(rule.Resources, "events") {
+				t.Errorf("%s may write events in every namespace, though nothing of ours does", name)
+			}
 			if strings.HasSuffix(name, "-edit") && slices.Contains(rule.Resources, "runs/status") {
 				t.Errorf("%s lets people write runs/status", name)
 			}
