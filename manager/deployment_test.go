@@ -50,7 +50,7 @@ func TestTheDeploymentUsesFlagsThatExist(t *testing.T) {
 		if err := flags.Parse(args); err != nil {
 			t.Fatalf("parsing %v: %v", args, err)
 		}
-		if err := o.Validate(); err != nil {
+		if err := o.validate(); err != nil {
 			t.Errorf("validating %v: %v", args, err)
 		}
 		if o.RuntimedClusterRole != config.RuntimedClusterRole || o.LeaderElectionNamespace != config.Namespace || !o.LeaderElection {

@@ -11,7 +11,6 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -37,16 +36,17 @@ const (
 
 // Run starts the controllers and blocks until ctx ends or one of them cannot go on. The logger is taken from ctx.
 func Run(ctx context.Context, options Options) error {
-	if err := options.Validate(); err != nil {
+	if err := options.validate(); err != nil {
 		return err
 	}
+	options.complete()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, corev1alpha1.AddToScheme, workflowsv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return fmt.Errorf("building the scheme: %w", err)
 		}
 	}
-	mgr, err := ctrl.NewManager(unthrottled(options.Config), managerOptions(ctx, scheme, options))
+	mgr, err := ctrl.NewManager(options.Config, managerOptions(ctx, scheme, options))
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
@@ -70,9 +70,9 @@ func managerOptions(ctx context.Context, scheme *runtime.Scheme, options Options
 		BaseContext: func() context.Context { return ctx }, // Ends the caches with the manager; see stoppableCache.
 		Cache:       cache.Options{ByObject: cachedObjects(options), DefaultTransform: cache.TransformStripManagedFields()},
 		Controller:  config.Controller{MaxConcurrentReconciles: concurrency, SkipNameValidation: &skip},
-		Metrics:     server.Options{BindAddress: orOff(options.MetricsAddress)},
+		Metrics:     server.Options{BindAddress: options.MetricsAddress},
 
-		HealthProbeBindAddress:        orOff(options.HealthAddress),
+		HealthProbeBindAddress:        options.HealthAddress,
 		LeaderElection:                options.LeaderElection,
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       options.LeaderElectionNamespace,
@@ -147,22 +147,4 @@ func setUpWorkflows(ctx context.Context, mgr ctrl.Manager) error {
 		return fmt.Errorf("setting up the WorkflowRun controller: %w", err)
 	}
 	return nil
-}
-
-// unthrottled returns a copy of cfg without a limit of requests: fairness is the API server's business.
-func unthrottled(cfg *rest.Config) *rest.Config {
-	cfg = rest.CopyConfig(cfg)
-	cfg.QPS = -1
-	if cfg.UserAgent == "" {
-		cfg.UserAgent = leaseName
-	}
-	return cfg
-}
-
-// orOff turns an empty address into the one that controller-runtime takes for "do not listen".
-func orOff(address string) string {
-	if address == "" {
-		return "0"
-	}
-	return address
 }

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,18 +22,27 @@ const (
 	GroupWorkflows = "workflows"
 )
 
-// runAsNone is the value of DefaultRunAsUser that leaves users and groups to the cluster.
-const runAsNone = "none"
+const (
+	// defaultClusterRole is config.RuntimedClusterRole. A test compares them: importing config would bring kustomize along
+	// and make the program nearly twice as large.
+	defaultClusterRole = "kruntimes-runtimed"
+	// runAsNone is the value of DefaultRunAsUser that leaves users and groups to the cluster, runAsDefault its default.
+	runAsNone    = "none"
+	runAsDefault = "65532"
+	// off is the address of what is not served.
+	off = "0"
+)
 
 // Options say which controllers run, and how. The zero value of every field but Config and NodeImage means its default.
 type Options struct {
-	// Config reaches the API server. Required.
+	// Config reaches the API server. Its rate limit is taken off: the API server's own fairness holds instead. Required.
 	Config *rest.Config
 	// Groups are the enabled API groups. Default: core and workflows.
 	Groups []string
 	// NodeImage holds runtimed and the runtime server; new and changed Runtimes get it. Required.
 	NodeImage string
 	// RuntimedClusterRole is bound to the Pods of every Runtime in their namespace. Default: kruntimes-runtimed.
+	// Bindings to an earlier one stay until their Runtime is deleted.
 	RuntimedClusterRole string
 	// DefaultRunAsUser is the user and group of Pods whose template names none: a number other than 0, or "none" where
 	// the cluster assigns users. Default: 65532.
@@ -49,25 +59,16 @@ type Options struct {
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.Groups, "groups", DefaultGroups(), "Enabled API `groups`: core, workspaces, workflows")
 	flags.StringVar(&o.NodeImage, "node-image", "", "`Image` with runtimed and the runtime server for new and changed Runtimes")
-	flags.StringVar(&o.RuntimedClusterRole, "runtimed-cluster-role", "kruntimes-runtimed", "`ClusterRole` that is bound to the Pods of a Runtime")
-	flags.StringVar(&o.DefaultRunAsUser, "default-run-as-user", "65532", "`User` and group of Pods whose template names none, or none where the cluster assigns them")
+	flags.StringVar(&o.RuntimedClusterRole, "runtimed-cluster-role", defaultClusterRole, "`ClusterRole` that is bound to the Pods of a Runtime")
+	flags.StringVar(&o.DefaultRunAsUser, "default-run-as-user", runAsDefault, "`User` and group of Pods whose template names none, or none where the cluster assigns them")
 	flags.BoolVar(&o.LeaderElection, "leader-elect", false, "Let one of several replicas work at a time")
 	flags.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", "", "`Namespace` of the Lease (default: that of the Pod)")
 	flags.StringVar(&o.MetricsAddress, "metrics-address", ":8080", "`Address` to serve metrics on; 0 for nowhere")
 	flags.StringVar(&o.HealthAddress, "health-address", ":8081", "`Address` to serve probes on; 0 for nowhere")
 }
 
-// Validate fills in defaults and reports all that is wrong at once.
-func (o *Options) Validate() error {
-	if len(o.Groups) == 0 {
-		o.Groups = DefaultGroups()
-	}
-	if o.RuntimedClusterRole == "" {
-		o.RuntimedClusterRole = "kruntimes-runtimed"
-	}
-	if o.DefaultRunAsUser == "" {
-		o.DefaultRunAsUser = "65532"
-	}
+// validate reports all that is wrong at once.
+func (o *Options) validate() error {
 	errs := []error{validateGroups(o.Groups)}
 	if o.Config == nil {
 		errs = append(errs, errors.New("no configuration to reach the API server with"))
@@ -77,6 +78,21 @@ func (o *Options) Validate() error {
 	}
 	_, err := o.defaultUser()
 	return errors.Join(append(errs, err)...)
+}
+
+// complete fills the defaults in.
+func (o *Options) complete() {
+	if len(o.Groups) == 0 {
+		o.Groups = DefaultGroups()
+	}
+	o.RuntimedClusterRole = cmp.Or(o.RuntimedClusterRole, defaultClusterRole)
+	o.DefaultRunAsUser = cmp.Or(o.DefaultRunAsUser, runAsDefault)
+	o.MetricsAddress = cmp.Or(o.MetricsAddress, off)
+	o.HealthAddress = cmp.Or(o.HealthAddress, off)
+	o.Config = rest.CopyConfig(o.Config)
+	o.Config.QPS = -1
+	o.Config.RateLimiter = nil
+	o.Config.UserAgent = cmp.Or(o.Config.UserAgent, leaseName)
 }
 
 // validateGroups refuses groups that do not exist, those that are not part of this version, and those whose kinds refer to
@@ -114,7 +130,7 @@ func (o *Options) defaultUser() (*int64, error) {
 	if o.DefaultRunAsUser == runAsNone {
 		return nil, nil
 	}
-	user, err := strconv.ParseInt(o.DefaultRunAsUser, 10, 64)
+	user, err := strconv.ParseInt(cmp.Or(o.DefaultRunAsUser, runAsDefault), 10, 64)
 	if err != nil || user <= 0 {
 		return nil, fmt.Errorf("--default-run-as-user: %q is neither none nor the number of a user other than root", o.DefaultRunAsUser)
 	}

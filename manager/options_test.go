@@ -3,7 +3,13 @@ package manager
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"kruntimes.io/kruntimes/config"
 )
 
 func TestValidate(t *testing.T) {
@@ -38,12 +44,43 @@ func TestValidate(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := ""
-			if err := tc.options.Validate(); err != nil {
+			if err := tc.options.validate(); err != nil {
 				got = err.Error()
 			}
 			if got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestComplete(t *testing.T) {
+	limited := &rest.Config{QPS: 5, RateLimiter: flowcontrol.NewFakeAlwaysRateLimiter()}
+	got := Options{Config: limited, NodeImage: "node:1"}
+	got.complete()
+	want := Options{Config: &rest.Config{QPS: -1, UserAgent: "kruntimes-manager"}, Groups: []string{"core", "workflows"}, NodeImage: "node:1",
+		RuntimedClusterRole: config.RuntimedClusterRole, DefaultRunAsUser: "65532", MetricsAddress: "0", HealthAddress: "0"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("options (-want +got):\n%s", diff)
+	}
+	if limited.QPS != 5 || limited.RateLimiter == nil {
+		t.Error("the caller's configuration was changed")
+	}
+	set := Options{Config: limited, Groups: []string{"core"}, NodeImage: "node:1", RuntimedClusterRole: "r", DefaultRunAsUser: "none",
+		MetricsAddress: ":1", HealthAddress: ":2"}
+	completed := set
+	completed.complete()
+	if diff := cmp.Diff(set, completed, cmpopts.IgnoreFields(Options{}, "Config")); diff != "" {
+		t.Errorf("what was set was changed (-want +got):\n%s", diff)
+	}
+}
+
+func TestFlagsHaveTheDefaults(t *testing.T) {
+	var got Options
+	got.AddFlags(pflag.NewFlagSet("manager", pflag.ContinueOnError))
+	want := Options{Config: &rest.Config{}}
+	want.complete()
+	if got.RuntimedClusterRole != want.RuntimedClusterRole || got.DefaultRunAsUser != want.DefaultRunAsUser || !cmp.Equal(got.Groups, want.Groups) {
+		t.Errorf("flags give %+v, want %+v", got, want)
 	}
 }
