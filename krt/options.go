@@ -32,7 +32,7 @@ func newOptions(f *cli.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "options",
 		Short: "List the flags that every command takes",
-		Args:  cobra.NoArgs,
+		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := f.IO.Out.Write([]byte(cmd.Root().PersistentFlags().FlagUsagesWrapped(120)))
 			return err

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ import (
 
 	"kruntimes.io/kruntimes/devcluster"
 	"kruntimes.io/kruntimes/krt/cli"
+	"kruntimes.io/kruntimes/version"
 )
 
 // Options is what the process hands to krt.
@@ -50,22 +52,26 @@ func Main(ctx context.Context, o Options) int {
 		select {
 		case err := <-done:
 			return report(f, err)
-		case <-o.Signals:
-			if !f.Interrupts.Notify() {
-				return cli.ExitInterrupted
+		case sig := <-o.Signals:
+			if !f.Interrupts.Notify(sig) {
+				return cli.SignalCode(sig)
 			}
 		}
 	}
 }
 
-// devKubeconfig returns the kubeconfig of the local cluster of "krt dev up" in its usual place, if one runs there.
+// devKubeconfig returns the kubeconfig of the local cluster of "krt dev up" in its usual place, if one runs there, and an
+// empty one while it is only starting.
 func devKubeconfig(environ []string) (string, bool) {
 	dir, err := devcluster.DefaultStateDir(environ)
 	if err != nil {
 		return "", false
 	}
 	state, err := devcluster.ReadState(dir)
-	return state.Kubeconfig, err == nil && state.Phase == devcluster.Ready
+	if err != nil || state.Phase != devcluster.Ready {
+		return "", err == nil
+	}
+	return state.Kubeconfig, true
 }
 
 // report tells a person about err and returns its exit code.
@@ -75,13 +81,16 @@ func report(f *cli.Factory, err error) int {
 	}
 	code := cli.ExitCode(err)
 	if f.Interrupts.Seen() {
-		if code = cli.ExitInterrupted; errors.Is(err, context.Canceled) {
+		if code = f.Interrupts.ExitCode(); errors.Is(err, context.Canceled) {
 			return code // this is what was asked for
 		}
 	}
 	var exit *cli.ExitError
-	if errors.As(err, &exit) && exit.Err == nil {
+	switch {
+	case errors.As(err, &exit) && exit.Err == nil:
 		return code
+	case errors.Is(err, syscall.EPIPE): // whoever read the output has seen enough
+		return cli.SignalCode(syscall.SIGPIPE)
 	}
 	fmt.Fprintln(f.IO.ErrOut, cli.Explain(f, err))
 	return code
@@ -93,7 +102,8 @@ func NewCommand(f *cli.Factory) *cobra.Command {
 		Use:           "krt",
 		Short:         "Run scripts in warm Pods, and look after them",
 		Long:          long,
-		Args:          unknownCommand,
+		Args:          cli.KnownCommand,
+		Version:       version.String(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -107,9 +117,13 @@ func NewCommand(f *cli.Factory) *cobra.Command {
 	cmd.SetOut(f.IO.Out)
 	cmd.SetErr(f.IO.ErrOut)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if !cmd.HasParent() && len(f.Args) > 0 && !strings.HasPrefix(f.Args[0], "-") {
+			return cli.KnownCommand(cmd, f.Args) // it is the word that is wrong; its flags follow from that
+		}
 		return cli.WithHint(cli.Usagef("%w", err), "see `%s --help`", cmd.CommandPath())
 	})
 	f.ConfigFlags.AddFlags(cmd.PersistentFlags())
+	cmd.SetVersionTemplate("{{.DisplayName}} {{.Version}}\n")
 	cmd.SetUsageTemplate(usageTemplate(cmd.UsageTemplate()))
 	cmd.AddGroup(
 		&cobra.Group{ID: groupRuns, Title: "Runs:"},
@@ -119,24 +133,12 @@ func NewCommand(f *cli.Factory) *cobra.Command {
 	cmd.AddCommand(commands(f)...)
 	cmd.SetHelpCommandGroupID(groupOther)
 	cmd.SetCompletionCommandGroupID(groupOther)
+	correctBuiltins(cmd)
 	makeUsageErrors(cmd)
 	if f.Name != "krt" {
 		renameExamples(cmd, f.Name)
 	}
 	return cmd
-}
-
-// unknownCommand refuses a word that is no command, and offers those that look like it.
-func unknownCommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	err := cli.Usagef("there is no command %q", args[0])
-	cmd.SuggestionsMinimumDistance = 2
-	if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
-		return cli.WithHint(err, "did you mean `%s %s`?", cmd.DisplayName(), strings.Join(similar, "`, `"+cmd.DisplayName()+" "))
-	}
-	return cli.WithHint(err, "see `%s --help`", cmd.DisplayName())
 }
 
 // makeUsageErrors gives the errors of all argument checks the exit code of a wrong command line.
@@ -167,7 +169,8 @@ func renameExamples(cmd *cobra.Command, name string) {
 const long = `krt dispatches scripts and commands as Runs into the warm Pods of a Runtime, and shows what becomes of them.
 
 The cluster is that of your kubeconfig, as for kubectl. Where you have none, it is that of "krt dev up", if it runs.
+What krt has no command for, such as applying a manifest or deleting a Run, kubectl does.
 
 Exit codes: 0 success, 1 the work failed, 2 the command line is wrong, 3 the cluster could not be reached,
-130 interrupted. "krt run --follow" ends with the script's own exit code, with 124 when the Run ran into its
+130 interrupted, 143 told to terminate. "krt run --follow" ends with the script's own exit code, with 124 when the Run ran into its
 timeout, and with 125 for errors of krt itself.`

@@ -13,6 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"kruntimes.io/kruntimes/krt/cli"
+	"kruntimes.io/kruntimes/version"
 )
 
 // invoke runs krt as a process would, without any cluster.
@@ -37,7 +38,15 @@ func TestCommandLines(t *testing.T) {
 		wantErr string
 	}{
 		"an unknown command":          {args: []string{"krt", "rnu"}, want: cli.ExitUsage, wantErr: "krt: there is no command \"rnu\"\nhint: did you mean `krt run`?\n"},
-		"a word too many":             {args: []string{"krt", "version", "x"}, want: cli.ExitUsage, wantErr: "krt: unknown command \"x\" for \"krt version\"\n"},
+		"a word too many":             {args: []string{"krt", "version", "x"}, want: cli.ExitUsage, wantErr: "krt: `krt version` takes no arguments, but there is \"x\"\nhint: see `krt version --help`\n"},
+		"a word too many, deeper":     {args: []string{"krt", "dev", "up", "extra"}, want: cli.ExitUsage, wantErr: "krt: `krt dev up` takes no arguments, but there is \"extra\"\nhint: see `krt dev up --help`\n"},
+		"an unknown command, deeper":  {args: []string{"krt", "dev", "pu"}, want: cli.ExitUsage, wantErr: "krt: `krt dev` has no command \"pu\"\nhint: did you mean `krt dev up`?\n"},
+		"what kubectl does":           {args: []string{"krt", "apply", "-f", "x.yaml"}, want: cli.ExitUsage, wantErr: "krt: there is no command \"apply\"\nhint: kubectl has: `kubectl apply -f x.yaml`\n"},
+		"what kubectl does, by name":  {args: []string{"krt", "delete", "run", "x"}, want: cli.ExitUsage, wantErr: "krt: there is no command \"delete\"\nhint: kubectl has: `kubectl delete run x`\n"},
+		"an unknown shell":            {args: []string{"krt", "completion", "tcsh"}, want: cli.ExitUsage, wantErr: "krt: there is no completion for \"tcsh\"\nhint: supported: bash, fish, powershell, zsh\n"},
+		"no shell":                    {args: []string{"krt", "completion"}, want: cli.ExitUsage, wantErr: "krt: name a shell\nhint: supported: bash, fish, powershell, zsh\n"},
+		"help about nothing":          {args: []string{"krt", "help", "bogus"}, want: cli.ExitUsage, wantErr: "krt: there is no command \"bogus\"\nhint: see `krt --help`\n"},
+		"a format that is none":       {args: []string{"krt", "get", "runs", "-o", "foo"}, want: cli.ExitUsage, wantErr: "krt: --output foo: there is no such format\nhint: the formats are: wide, json, yaml, name, jsonpath=…, go-template=…\n"},
 		"an unknown flag":             {args: []string{"krt", "get", "--x"}, want: cli.ExitUsage, wantErr: "krt: unknown flag: --x\nhint: see `krt get --help`\n"},
 		"an unknown flag to follow":   {args: []string{"krt", "run", "--x", "--follow"}, want: cli.ExitFollow, wantErr: "krt: unknown flag: --x\nhint: see `krt run --help`\n"},
 		"no cluster":                  {args: []string{"krt", "get", "runs"}, want: cli.ExitUnreachable, wantErr: noCluster},
@@ -60,7 +69,7 @@ func TestCommandLines(t *testing.T) {
 }
 
 func TestADryRunNeedsNoCluster(t *testing.T) {
-	code, out, errOut := invoke(t.Context(), t, "echo hi\n", nil, "krt", "run", "-r", "bash", "-f", "-", "--dry-run", "client")
+	code, out, errOut := invoke(t.Context(), t, "echo hi\n", nil, "krt", "run", "-r", "bash", "-f", "-", "--dry-run=client")
 	want := `apiVersion: kruntimes.io/v1alpha1
 kind: Run
 metadata:
@@ -136,5 +145,19 @@ func TestUsageOfThePlugin(t *testing.T) {
 	}
 	if want := "  kubectl krt get runs\n"; !strings.HasPrefix(cmd.Example, want) {
 		t.Errorf("example %q, want it to begin with %q", cmd.Example, want)
+	}
+}
+
+func TestVersionFlag(t *testing.T) {
+	code, out, errOut := invoke(t.Context(), t, "", nil, "krt", "--version")
+	if want := "krt " + version.String() + "\n"; code != cli.ExitOK || out != want || errOut != "" {
+		t.Errorf("exit code %d, stdout %q, stderr %q; want %q", code, out, errOut, want)
+	}
+}
+
+func TestCompletionOfFormats(t *testing.T) {
+	code, out, _ := invoke(t.Context(), t, "", nil, "krt", "__complete", "get", "runs", "-o", "js")
+	if want := "json\njsonpath=\njsonpath-file=\njsonpath-as-json=\n:6\n"; code != cli.ExitOK || out != want {
+		t.Errorf("exit code %d, stdout %q; want %q", code, out, want)
 	}
 }

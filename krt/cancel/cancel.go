@@ -21,7 +21,7 @@ type options struct {
 	names    []string
 	all      bool
 	selector string
-	dryRun   bool
+	dryRun   cli.DryRun
 	factory  *cli.Factory
 }
 
@@ -58,12 +58,16 @@ func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 	flags := cmd.Flags()
 	flags.BoolVar(&opts.all, "all", false, "End all Runs of the namespace that have not ended")
 	flags.StringVarP(&opts.selector, "selector", "l", "", "End those that have these labels, such as `KEY=VALUE`")
-	flags.BoolVar(&opts.dryRun, "dry-run", false, "Only say which Runs would be ended")
+	cli.AddDryRunFlag(flags, &opts.dryRun, "Only say which Runs would be ended. The `mode` is client (nothing is sent), server (the cluster checks it) or none")
+	complete.Flag(cmd, "dry-run", complete.Words(cli.DryRuns()...))
 	return cmd
 }
 
 // complete checks that exactly one way of choosing Runs is used.
 func (o *options) complete(args []string) error {
+	if err := o.dryRun.CheckWords(args); err != nil {
+		return err
+	}
 	if !o.all && o.selector == "" {
 		var err error
 		o.names, err = cli.ParseRuns(args)
@@ -118,17 +122,13 @@ func openRuns(ctx context.Context, c client.Reader, namespace, selector string) 
 	if err != nil {
 		return nil, cli.Usagef("--selector %s: %w", selector, err)
 	}
-	var list corev1alpha1.RunList
-	if err := c.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: parsed}); err != nil {
-		return nil, fmt.Errorf("listing Runs: %w", err)
-	}
 	names := []string{}
-	for _, run := range list.Items {
-		if isOpen(&run) {
+	err = runs.Each(ctx, c, &client.ListOptions{Namespace: namespace, LabelSelector: parsed, FieldSelector: runs.Unfinished()}, func(run *corev1alpha1.Run) {
+		if isOpen(run) {
 			names = append(names, run.Name)
 		}
-	}
-	return names, nil
+	})
+	return names, err
 }
 
 // one asks for the end of one Run and reports on it.
@@ -142,10 +142,16 @@ func one(ctx context.Context, o *options, c client.Client, key client.ObjectKey)
 		return nil
 	}
 	said := "cancel requested"
-	if o.dryRun {
-		said = "would be cancelled (dry run)"
-	} else if err = runs.RequestCancel(ctx, c, key.Namespace, key.Name, runs.CancelOnly); err != nil {
-		return fmt.Errorf("cancelling Run %s: %w", key.Name, err)
+	if o.dryRun != cli.DryRunNone {
+		said = "would be cancelled (" + o.dryRun.Piece() + ")"
+	}
+	if o.dryRun == cli.DryRunServer {
+		c = client.NewDryRunClient(c)
+	}
+	if o.dryRun != cli.DryRunClient {
+		if err := runs.RequestCancel(ctx, c, key.Namespace, key.Name, runs.CancelOnly); err != nil {
+			return fmt.Errorf("cancelling Run %s: %w", key.Name, err)
+		}
 	}
 	_, err = fmt.Fprintf(o.factory.IO.Out, "run.kruntimes.io/%s %s\n", key.Name, said)
 	return err

@@ -41,6 +41,10 @@ func TestCancel(t *testing.T) {
 		"by label":                {args: []string{"runs", "-l", "name=running"}, want: "run.kruntimes.io/running cancel requested\n", wantCancelled: []string{"running"}},
 		"by label, but none":      {args: []string{"-l", "name=nope"}, wantTalk: "There is no Run to end in namespace \"team\".\n"},
 		"a dry run":               {args: []string{"running", "--dry-run"}, want: "run.kruntimes.io/running would be cancelled (dry run)\n"},
+		"a dry run by the server": {args: []string{"running", "--dry-run=server"}, want: "run.kruntimes.io/running would be cancelled (server dry run)\n"},
+		"a dry run of all":        {args: []string{"--all", "--dry-run=client"}, want: "run.kruntimes.io/protected would be cancelled (dry run)\nrun.kruntimes.io/running would be cancelled (dry run)\nrun.kruntimes.io/waiting would be cancelled (dry run)\n"},
+		"no dry run":              {args: []string{"running", "--dry-run=none"}, want: "run.kruntimes.io/running cancel requested\n", wantCancelled: []string{"running"}},
+		"a dry run by a word":     {args: []string{"running", "--dry-run", "server"}, wantErr: `"server" stands alone, as if it were a name`, wantCode: cli.ExitUsage},
 		"names and --all":         {args: []string{"running", "--all"}, wantErr: "give names, -l or --all, only one of them", wantCode: cli.ExitUsage},
 		"nothing":                 {wantErr: "which Run?", wantCode: cli.ExitUsage},
 		"a selector that is none": {args: []string{"-l", "a=b=c"}, wantErr: "--selector a=b=c: found '=', expected: ',' or 'end of string'", wantCode: cli.ExitUsage},
@@ -56,6 +60,12 @@ func TestCancel(t *testing.T) {
 						return apierrors.NewForbidden(schema.GroupResource{Group: "kruntimes.io", Resource: "runs"}, obj.GetName(), errors.New("no"))
 					}
 					return c.Patch(ctx, obj, patch, opts...)
+				},
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+					var asked client.ListOptions
+					asked.ApplyOptions(opts)
+					asked.FieldSelector = nil // the fake client knows equality only; the API server is asked in test/envtest/krt
+					return c.List(ctx, list, &asked)
 				}})
 			f := &cli.Factory{IO: genericiooptions.IOStreams{Out: &out, ErrOut: &errOut}, Name: "krt",
 				Client: func() (client.WithWatch, error) { return c, nil }, Namespace: func() (string, error) { return "team", nil }}

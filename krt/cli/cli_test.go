@@ -121,6 +121,9 @@ func TestConfiguration(t *testing.T) {
 		"none, but a dev cluster":       {fallback: func() (string, bool) { return dev, true }, want: "https://dev:1"},
 		"none, and no dev cluster":      {fallback: func() (string, bool) { return "", false }, wantErr: "no cluster is configured: found no kubeconfig file and no --server"},
 		"one wins over the dev cluster": {env: good, fallback: func() (string, bool) { return dev, true }, want: "https://good:1"},
+		"none, but one that starts":     {fallback: func() (string, bool) { return "", true }, wantErr: "no cluster is configured, and the local one is only starting"},
+		"a variable that names no file": {env: dir + "/nope", fallback: func() (string, bool) { return dev, true }, wantErr: "the kubeconfig " + dir + "/nope, named by $KUBECONFIG, does not exist or is empty"},
+		"a variable and a flag":         {env: dir + "/nope", server: "https://flag:1", want: "https://flag:1"},
 		"a file that does not exist":    {kubeconfig: dir + "/nope", wantErr: "the kubeconfig " + dir + "/nope does not exist"},
 		"a context that is not there":   {env: good, context: "there", wantErr: `the kubeconfig has no context "there"`},
 		"a file that is broken":         {kubeconfig: bad, wantErr: "the kubeconfig cannot be used: error loading config file \"" + bad + "\": yaml: line 1: did not find expected node content"},
@@ -245,7 +248,7 @@ func TestRowShowsEmptyCells(t *testing.T) {
 func TestInterrupts(t *testing.T) {
 	t.Run("the first ends the command, the second the program", func(t *testing.T) {
 		ctx, i := NewInterrupts(t.Context())
-		if !i.Notify() || ctx.Err() == nil || !i.Seen() || i.Notify() {
+		if !i.Notify(os.Interrupt) || ctx.Err() == nil || !i.Seen() || i.Notify(os.Interrupt) {
 			t.Error("the first interrupt must cancel, the second be refused")
 		}
 	})
@@ -253,7 +256,7 @@ func TestInterrupts(t *testing.T) {
 		ctx, i := NewInterrupts(t.Context())
 		claimed := i.Claim()
 		for range 5 {
-			if !i.Notify() {
+			if !i.Notify(os.Interrupt) {
 				t.Error("a claimed interrupt was refused")
 			}
 		}

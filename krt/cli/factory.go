@@ -44,7 +44,8 @@ type Factory struct {
 	// Environ is the environment, as os.Environ returns it.
 	Environ []string
 
-	// Fallback returns the kubeconfig of a local cluster that runs, for a person who has configured none. May be nil.
+	// Fallback returns the kubeconfig of a local cluster that runs, for a person who has configured none; an empty one
+	// when that cluster is only starting. May be nil.
 	Fallback func() (kubeconfig string, ok bool)
 
 	// RESTConfig returns the configuration of the cluster's client. Default: from ConfigFlags.
@@ -93,29 +94,60 @@ func (f *Factory) restConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// unconfigured finds a cluster for a person who names none: the one around this Pod, or a local one.
+// unconfigured finds a cluster for a person who names none: the one around this Pod, or a local one. Who names files
+// that do not exist means them, and gets no other cluster instead.
 func (f *Factory) unconfigured() (*rest.Config, error) {
+	if files := f.filesByEnvironment(); files != "" {
+		return nil, f.missingConfig("the kubeconfig " + files + ", named by $KUBECONFIG, does not exist or is empty")
+	}
 	if config, err := rest.InClusterConfig(); err == nil {
 		return config, nil
 	}
-	if f.Fallback != nil {
-		if kubeconfig, ok := f.Fallback(); ok {
-			config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-			if err != nil {
-				return nil, f.badConfig(err)
-			}
-			return config, nil
+	kubeconfig, ok := f.local()
+	switch {
+	case ok && kubeconfig != "":
+		config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+		if err != nil {
+			return nil, f.badConfig(err)
 		}
+		return config, nil
+	case ok:
+		return nil, f.missingConfig("no cluster is configured, and the local one is only starting")
 	}
 	return nil, WithHint(&NoClusterError{Reason: "no cluster is configured: found no kubeconfig file and no --server"},
 		"start a local cluster with `%s dev up`, or name a kubeconfig with --kubeconfig or $KUBECONFIG", f.Name)
 }
 
+// local returns what Fallback says, if there is one.
+func (f *Factory) local() (kubeconfig string, ok bool) {
+	if f.Fallback == nil {
+		return "", false
+	}
+	return f.Fallback()
+}
+
+// filesByEnvironment returns the files that $KUBECONFIG names, or the empty string where it is not set or not looked at.
+func (f *Factory) filesByEnvironment() string {
+	access := f.ConfigFlags.ToRawKubeConfigLoader().ConfigAccess()
+	files := access.GetLoadingPrecedence()
+	if access.IsExplicitFile() || slices.Equal(files, []string{clientcmd.RecommendedHomeFile}) {
+		return ""
+	}
+	return strings.Join(files, ", ")
+}
+
+// missingConfig says what to do about a kubeconfig that is not there, which it may be in a moment.
+func (f *Factory) missingConfig(reason string) error {
+	if kubeconfig, ok := f.local(); ok && kubeconfig == "" {
+		return WithHint(&NoClusterError{Reason: reason}, "the cluster of `%[1]s dev up` is only starting: try again when `%[1]s dev status` says Ready", f.Name)
+	}
+	return WithHint(&NoClusterError{Reason: reason}, "start a local cluster with `%s dev up`, or name another file with --kubeconfig or $KUBECONFIG", f.Name)
+}
+
 // badConfig says which file is wrong.
 func (f *Factory) badConfig(err error) error {
 	if errors.Is(err, fs.ErrNotExist) && set(f.ConfigFlags.KubeConfig) {
-		return WithHint(&NoClusterError{Reason: fmt.Sprintf("the kubeconfig %s does not exist", *f.ConfigFlags.KubeConfig)},
-			"start a local cluster with `%s dev up`, or name another file with --kubeconfig", f.Name)
+		return f.missingConfig(fmt.Sprintf("the kubeconfig %s does not exist", *f.ConfigFlags.KubeConfig))
 	}
 	return WithHint(&NoClusterError{Reason: "the kubeconfig cannot be used: " + err.Error()},
 		"correct the file, or name another one with --kubeconfig")

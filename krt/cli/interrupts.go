@@ -2,16 +2,19 @@ package cli
 
 import (
 	"context"
+	"os"
 	"sync"
+	"syscall"
 )
 
-// Interrupts decides what ctrl-C does. By default the first one cancels the context of the command, and a second one
+// Interrupts decides what ctrl-C and requests to terminate do. By default the first one cancels the context of the command, and a second one
 // tells the caller of Notify to leave at once. A command that has its own idea of interrupts claims them.
 type Interrupts struct {
 	mu      sync.Mutex
 	cancel  context.CancelFunc
 	seen    int
-	claimed chan struct{}
+	last    os.Signal
+	claimed chan os.Signal
 }
 
 // NewInterrupts returns a context for the command, and the Interrupts that end it.
@@ -21,12 +24,13 @@ func NewInterrupts(ctx context.Context) (context.Context, *Interrupts) {
 }
 
 // Notify reports one interrupt. It returns false when nobody is left to handle it and the program should end now.
-func (i *Interrupts) Notify() bool {
+func (i *Interrupts) Notify(sig os.Signal) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	i.last = sig
 	if i.claimed != nil {
 		select {
-		case i.claimed <- struct{}{}:
+		case i.claimed <- sig:
 		default: // the command has enough of them already
 		}
 		return true
@@ -44,11 +48,26 @@ func (i *Interrupts) Seen() bool {
 }
 
 // Claim hands every further interrupt to the caller, who thereby promises to end soon after the second one.
-func (i *Interrupts) Claim() <-chan struct{} {
+func (i *Interrupts) Claim() <-chan os.Signal {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.claimed == nil {
-		i.claimed = make(chan struct{}, 2)
+		i.claimed = make(chan os.Signal, 2)
 	}
 	return i.claimed
+}
+
+// ExitCode returns the exit code of a program that the last interrupt ended: 128 and the number of the signal.
+func (i *Interrupts) ExitCode() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return SignalCode(i.last)
+}
+
+// SignalCode returns the exit code of a program that sig ended: 128 and its number, as a shell says it.
+func SignalCode(sig os.Signal) int {
+	if number, ok := sig.(syscall.Signal); ok {
+		return 128 + int(number)
+	}
+	return ExitInterrupted
 }

@@ -2,14 +2,17 @@ package cli
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// OneLine makes one line of at most limit characters from any text, for tables and summaries. Control characters, which
-// could move the cursor of a terminal, come out escaped.
+// Visible makes one line of any text. Control characters, which could move the cursor of a terminal, come out escaped.
+func Visible(s string) string { return OneLine(s, math.MaxInt) }
+
+// OneLine makes one line of at most limit characters from any text, for tables and summaries, as Visible does.
 func OneLine(s string, limit int) string {
 	var b strings.Builder
 	length := 0

@@ -38,7 +38,7 @@ func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 		Long: `Tell all about Runs, WorkflowRuns or Runtimes: of a Run, how it stands and why, where and when it was executed, what is
 executed, and what came of it; of a WorkflowRun, what failed first, and its jobs and steps as a tree; of a Runtime, its
 Pods, what they do now, and what keeps them from getting ready.`,
-		Example: "  krt describe run nightly\n  krt describe runtime bash",
+		Example: "  krt describe run nightly\n  krt describe runtime sh",
 		Args:    cobra.ArbitraryArgs,
 		ValidArgsFunction: complete.Kinds(map[string]complete.Func{
 			"run": complete.Runs(f, nil), "runtime": complete.Runtimes(f),
@@ -145,13 +145,11 @@ func loadRuntime(ctx context.Context, c client.Reader, key client.ObjectKey) (*r
 	view.podsErr = c.List(ctx, &pods, client.InNamespace(key.Namespace),
 		client.MatchingLabels{corev1alpha1.LabelRuntime: corev1alpha1.RuntimeLabelValue(key.Name)})
 	view.pods = pods.Items
-	var all corev1alpha1.RunList
-	view.runsErr = c.List(ctx, &all, client.InNamespace(key.Namespace))
-	for _, run := range all.Items {
+	view.runsErr = runs.Each(ctx, c, &client.ListOptions{Namespace: key.Namespace}, func(run *corev1alpha1.Run) {
 		if run.Spec.Runtime == key.Name {
-			view.runs = append(view.runs, run)
+			view.runs = append(view.runs, *run)
 		}
-	}
+	})
 	view.events, view.eventsErr = eventsOf(ctx, c, &runtime)
 	return view, nil
 }

@@ -44,6 +44,11 @@ func (p *page) field(label, value string) {
 // section begins a part with a heading of its own.
 func (p *page) section(title string) { fmt.Fprintf(p, "\n%s\n", title) }
 
+// line writes one indented line of a section, whatever is in it.
+func (p *page) line(format string, args ...any) {
+	fmt.Fprintf(p, "  %s\n", cli.OneLine(fmt.Sprintf(format, args...), lineWidth))
+}
+
 // table writes rows, indented, below a section.
 func (p *page) table(header []string, rows [][]string) {
 	out := cli.NewTable(p)
@@ -92,7 +97,7 @@ func (p *page) conditions(conditions []metav1.Condition) {
 func (p *page) events(events []corev1.Event, err error) {
 	if err != nil {
 		p.section("Events")
-		fmt.Fprintf(p, "  (cannot be read: %v)\n", err)
+		p.line("(cannot be read: %v)", err)
 		return
 	}
 	if len(events) == 0 {

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
-	"kruntimes.io/kruntimes/krt/cli"
 	"kruntimes.io/kruntimes/krt/follow"
 	"kruntimes.io/kruntimes/krt/runs"
 )
@@ -52,15 +51,14 @@ func (v *runView) head(p *page) {
 		p.field("Owner", owner.Kind+" "+owner.Name)
 	}
 	p.field("Runtime", run.Spec.Runtime+v.runtimeState())
-	phase := string(status.Phase)
-	if phase == "" {
-		phase = string(corev1alpha1.RunPending)
-	}
+	phase := string(status.Phase.OrPending())
 	if reason := runs.Reason(run); reason != "" && reason != phase {
 		phase += " (" + reason + ")"
 	}
 	p.field("Phase", phase)
-	p.field("Message", cmp.Or(runs.Message(run), follow.Waiting(run, p.now.Sub(run.CreationTimestamp.Time))))
+	if message := cmp.Or(runs.Message(run), follow.Waiting(run, p.now.Sub(run.CreationTimestamp.Time))); message != string(status.Phase) {
+		p.field("Message", message)
+	}
 	if status.ExitCode != nil {
 		p.field("Exit code", fmt.Sprint(*status.ExitCode))
 	}
@@ -81,7 +79,7 @@ func (v *runView) runtimeState() string {
 	case v.runtime == nil || v.run.Status.Phase != corev1alpha1.RunPending:
 		return ""
 	}
-	return fmt.Sprintf(" (%d of %d Pods ready)", v.runtime.Status.ReadyReplicas, desired(v.runtime))
+	return fmt.Sprintf(" (%d of %d Pods ready)", v.runtime.Status.ReadyReplicas, v.runtime.DesiredReplicas())
 }
 
 func (v *runView) attempt() string {
@@ -149,7 +147,7 @@ func (v *runView) what(p *page) {
 	if len(spec.Env) > 0 {
 		p.section("Environment")
 		for _, e := range spec.Env {
-			fmt.Fprintf(p, "  %s=%s\n", e.Name, cli.OneLine(e.Value, lineWidth))
+			p.line("%s=%s", e.Name, e.Value)
 		}
 	}
 	var args []string
@@ -159,17 +157,17 @@ func (v *runView) what(p *page) {
 	switch {
 	case spec.Source == nil:
 		p.section("Command")
-		fmt.Fprintf(p, "  %s\n", commandLine(args))
+		p.line("%s", runs.CommandLine(args))
 		return
 	case spec.Source.Git != nil:
 		p.section("Source")
-		fmt.Fprintf(p, "  %s of %s, revision %s\n", spec.Mode.Task.Entrypoint, spec.Source.Git.URL, spec.Source.Git.Revision)
+		p.line("%s of %s, revision %s", spec.Mode.Task.Entrypoint, spec.Source.Git.URL, cmp.Or(spec.Source.Git.Revision, "of the default branch"))
 	default:
 		v.script(p, spec.Source.Inline)
 	}
 	if len(args) > 0 {
 		p.section("Arguments")
-		fmt.Fprintf(p, "  %s\n", commandLine(args))
+		p.line("%s", runs.CommandLine(args))
 	}
 }
 
@@ -179,10 +177,10 @@ func (v *runView) script(p *page, script string) {
 	p.section(fmt.Sprintf("Script (%s, %s)", counted(len(lines), "line"), counted(len(script), "byte")))
 	for i, line := range lines {
 		if i == excerpt {
-			fmt.Fprintf(p, "  … %d more lines: krt get run %s -n %s -o jsonpath={.spec.source.inline}\n", len(lines)-excerpt, v.run.Name, v.run.Namespace)
+			p.line("… %d more lines: krt get run %s -n %s -o jsonpath={.spec.source.inline}", len(lines)-excerpt, v.run.Name, v.run.Namespace)
 			return
 		}
-		fmt.Fprintf(p, "  %3d  %s\n", i+1, cli.OneLine(strings.ReplaceAll(line, "\t", "    "), lineWidth))
+		p.line("%3d  %s", i+1, strings.ReplaceAll(line, "\t", "    "))
 	}
 }
 
@@ -198,7 +196,7 @@ func (v *runView) results(p *page) {
 	if outputs := v.run.Status.Outputs; len(outputs) > 0 {
 		p.section("Outputs")
 		for _, name := range slices.Sorted(maps.Keys(outputs)) {
-			fmt.Fprintf(p, "  %s=%s\n", name, cli.OneLine(string(outputs[name]), lineWidth))
+			p.line("%s=%s", name, outputs[name])
 		}
 	}
 	if artifacts := v.run.Status.Artifacts; len(artifacts) > 0 {
@@ -237,16 +235,4 @@ func retries(r *corev1alpha1.RetryPolicy) string {
 		text += fmt.Sprintf(", after %v", r.RetryOn)
 	}
 	return text
-}
-
-// commandLine writes words so that a person sees where each begins and ends.
-func commandLine(words []string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = w
-		if w == "" || strings.ContainsFunc(w, func(r rune) bool { return r <= ' ' || strings.ContainsRune(`'"\$*?;&|<>()`, r) }) {
-			quoted[i] = "'" + strings.ReplaceAll(cli.OneLine(w, lineWidth), "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(quoted, " ")
 }

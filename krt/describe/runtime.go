@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
-	"kruntimes.io/kruntimes/krt/cli"
 	"kruntimes.io/kruntimes/krt/runs"
 )
 
@@ -39,13 +38,6 @@ func (v *runtimeView) text(now time.Time) string {
 	return p.String()
 }
 
-func desired(r *corev1alpha1.Runtime) int32 {
-	if r.Spec.Replicas == nil {
-		return 1
-	}
-	return *r.Spec.Replicas
-}
-
 func (v *runtimeView) head(p *page) {
 	r := v.runtime
 	p.field("Name", r.Name)
@@ -55,12 +47,12 @@ func (v *runtimeView) head(p *page) {
 	if r.DeletionTimestamp != nil {
 		p.field("Deleting", "since "+p.ago(r.DeletionTimestamp.Time))
 	}
-	p.field("Pods", fmt.Sprintf("%d of %d ready", r.Status.ReadyReplicas, desired(r)))
-	p.field("Capacity", quantities(r.Spec.Capacity)+" per Pod")
+	p.field("Pods", fmt.Sprintf("%d of %d ready", r.Status.ReadyReplicas, r.DesiredReplicas()))
+	p.field("Capacity", quantities(r.OfferedCapacity())+" per Pod")
 	if containers := r.Spec.Template.Spec.Containers; len(containers) > 0 {
 		p.field("Image", containers[0].Image)
 	}
-	p.field("Interpreter", commandLine(r.Spec.Interpreter))
+	p.field("Interpreter", runs.CommandLine(r.Spec.Interpreter))
 	if r.Spec.Server == corev1alpha1.ServerCustom {
 		p.field("Server", "Custom: the image brings its own")
 	}
@@ -79,28 +71,35 @@ func (v *runtimeView) podTable(p *page) {
 	p.section("Pods")
 	switch {
 	case v.podsErr != nil:
-		fmt.Fprintf(p, "  (cannot be read: %v)\n", v.podsErr)
+		p.line("(cannot be read: %v)", v.podsErr)
 		return
 	case len(v.pods) == 0:
-		fmt.Fprintln(p, "  none")
+		p.line("none")
 		return
 	}
-	active := map[string]int{}
-	for _, run := range v.runs {
-		if run.Status.Phase.IsActive() {
-			active[run.Status.AssignedPodUID]++
-		}
-	}
+	capacity := v.runtime.OfferedCapacity()[corev1alpha1.ResourceRuns]
+	taken := v.takenRuns()
 	pods := slices.Clone(v.pods)
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	var rows [][]string
 	for _, pod := range pods {
 		ready, state, restarts := podState(&pod)
-		capacity := v.runtime.Spec.Capacity[corev1alpha1.ResourceRuns]
 		rows = append(rows, []string{pod.Name, ready, state, fmt.Sprint(restarts),
-			fmt.Sprintf("%d/%s", active[string(pod.UID)], capacity.String()), pod.Spec.NodeName, p.since(pod.CreationTimestamp.Time)})
+			fmt.Sprintf("%d/%s", taken[string(pod.UID)], capacity.String()), pod.Spec.NodeName, p.since(pod.CreationTimestamp.Time)})
 	}
 	p.table([]string{"NAME", "READY", "STATE", "RESTARTS", "RUNS", "NODE", "AGE"}, rows)
+}
+
+// takenRuns returns by UID of the Pod how many units of "runs" are taken, as the scheduler counts them.
+func (v *runtimeView) takenRuns() map[string]int64 {
+	taken := map[string]int64{}
+	for _, run := range v.runs {
+		if run.Status.Phase.IsActive() {
+			units := run.Requests()[corev1alpha1.ResourceRuns]
+			taken[run.Status.AssignedPodUID] += units.Value()
+		}
+	}
+	return taken
 }
 
 // podState returns the readiness of a Pod and, in one word, what it is doing or what is wrong with it.
@@ -133,13 +132,13 @@ func podState(pod *corev1.Pod) (ready, state string, restarts int32) {
 func (v *runtimeView) runTable(p *page) {
 	p.section("Runs")
 	if v.runsErr != nil {
-		fmt.Fprintf(p, "  (cannot be read: %v)\n", v.runsErr)
+		p.line("(cannot be read: %v)", v.runsErr)
 		return
 	}
 	counts := map[corev1alpha1.RunPhase]int{}
 	var open []corev1alpha1.Run
 	for _, run := range v.runs {
-		phase := cmp.Or(run.Status.Phase, corev1alpha1.RunPending)
+		phase := run.Status.Phase.OrPending()
 		counts[phase]++
 		if !phase.IsTerminal() {
 			open = append(open, run)
@@ -154,7 +153,7 @@ func (v *runtimeView) runTable(p *page) {
 	if len(words) == 0 {
 		words = []string{"none"}
 	}
-	fmt.Fprintf(p, "  %s\n", strings.Join(words, ", "))
+	p.line("%s", strings.Join(words, ", "))
 	if len(open) == 0 {
 		return
 	}
@@ -163,11 +162,11 @@ func (v *runtimeView) runTable(p *page) {
 	})
 	var rows [][]string
 	for _, run := range open[:min(len(open), shownRuns)] {
-		rows = append(rows, []string{run.Name, string(cmp.Or(run.Status.Phase, corev1alpha1.RunPending)), runs.Reason(&run),
+		rows = append(rows, []string{run.Name, string(run.Status.Phase.OrPending()), runs.Reason(&run),
 			run.Status.AssignedPod, p.since(run.CreationTimestamp.Time)})
 	}
 	p.table([]string{"NAME", "PHASE", "REASON", "POD", "AGE"}, rows)
 	if more := len(open) - shownRuns; more > 0 {
-		fmt.Fprintf(p, "  … and %d more: %s\n", more, "krt get runs -n "+cli.OneLine(v.runtime.Namespace, lineWidth))
+		p.line("… and %d more: krt get runs -n %s", more, v.runtime.Namespace)
 	}
 }

@@ -22,7 +22,7 @@ const lookEvery = 50 * time.Millisecond
 // detach starts "krt dev up" again in the background, shows what it says, and returns when its cluster takes work. When
 // the person loses patience with ctrl-C, the cluster that is only starting ends too.
 func detach(ctx context.Context, o *upOptions) error {
-	dir, err := stateDir(o.cluster.StateDir)
+	dir, err := stateDir(o.factory, o.cluster.StateDir)
 	if err != nil {
 		return err
 	}

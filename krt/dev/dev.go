@@ -18,7 +18,7 @@ Images are not pulled; programs are taken from this machine. Use it to try thing
 // NewCmd returns "krt dev" with its subcommands.
 func NewCmd(f *cli.Factory) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "dev", Short: "Run a cluster on this machine, without containers", Long: long, Args: cobra.NoArgs,
+		Use: "dev", Short: "Run a cluster on this machine, without containers", Long: long, Args: cli.KnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newUp(f, nil), newDown(f, nil), newStatus(f, nil), newKubeconfig(f, nil), newKubelet(f))

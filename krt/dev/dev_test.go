@@ -132,7 +132,7 @@ func TestStatusTable(t *testing.T) {
 			PID: 7, Phase: devcluster.Ready, StartedAt: noon.Add(-90 * time.Second), URL: "https://127.0.0.1:1", Kubeconfig: "/s/kubeconfig",
 			Parts: []devcluster.Part{{Name: "etcd", PID: 8, Log: "/s/logs/etcd.log"}, {Name: "kubelet", PID: 9, Log: "/s/logs/kubelet.log"}},
 		},
-		Health: map[string]string{"etcd": "", "kubelet": "node dev is not ready"},
+		Health: map[string]string{"etcd": "ok", "kubelet": "node dev is not ready"},
 	}
 	want := `Ready for 1m30s (pid 7)
 API server  https://127.0.0.1:1
@@ -142,6 +142,17 @@ PART      PID   HEALTH                  LOG
 etcd      8     ok                      /s/logs/etcd.log
 kubelet   9     node dev is not ready   /s/logs/kubelet.log
 `
+	checkTable(t, r, want)
+}
+
+// While a cluster starts there is little to show, and nothing is shown without a value.
+func TestStatusTableOfAStart(t *testing.T) {
+	checkTable(t, report{State: devcluster.State{Phase: devcluster.Starting}}, "Starting\n")
+	checkTable(t, report{State: devcluster.State{Phase: devcluster.Starting, PID: 7, StartedAt: noon.Add(-3 * time.Second)}}, "Starting for 3s (pid 7)\n")
+}
+
+func checkTable(t *testing.T, r report, want string) {
+	t.Helper()
 	var out bytes.Buffer
 	if err := r.print(&out, "", noon); err != nil {
 		t.Fatal(err)

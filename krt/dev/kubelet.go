@@ -21,7 +21,7 @@ import (
 func newKubelet(f *cli.Factory) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use: "kubelet", Short: "Stand in for a kubelet (used by krt dev up)", Args: cobra.NoArgs, Hidden: true,
+		Use: "kubelet", Short: "Stand in for a kubelet (used by krt dev up)", Args: cli.NoArgs, Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runKubelet(cmd.Context(), f, file) },
 	}
 	cmd.Flags().StringVar(&file, "config", "", "`file` that the dev cluster has written")

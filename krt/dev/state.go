@@ -24,16 +24,16 @@ func addStateDir(flags *pflag.FlagSet, dir *string) {
 }
 
 // stateDir returns the directory that is meant.
-func stateDir(chosen string) (string, error) {
+func stateDir(f *cli.Factory, chosen string) (string, error) {
 	if chosen != "" {
 		return filepath.Abs(chosen)
 	}
-	return devcluster.DefaultStateDir(os.Environ())
+	return devcluster.DefaultStateDir(f.Environ)
 }
 
 // runningState returns the state of a running cluster, or an error that says how to start one.
 func runningState(f *cli.Factory, chosen string) (devcluster.State, string, error) {
-	dir, err := stateDir(chosen)
+	dir, err := stateDir(f, chosen)
 	if err != nil {
 		return devcluster.State{}, "", err
 	}
@@ -56,7 +56,7 @@ func newDown(f *cli.Factory, runF runner[*downOptions]) *cobra.Command {
 	}
 	opts := &downOptions{factory: f}
 	cmd := &cobra.Command{
-		Use: "down", Short: "End the cluster", Args: cobra.NoArgs,
+		Use: "down", Short: "End the cluster", Args: cli.NoArgs,
 		Long: "End the cluster with every process in it, wherever it was started. Without a running cluster there is nothing to do.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return runF(cmd.Context(), opts) },
 	}
@@ -65,7 +65,7 @@ func newDown(f *cli.Factory, runF runner[*downOptions]) *cobra.Command {
 }
 
 func runDown(ctx context.Context, o *downOptions) error {
-	dir, err := stateDir(o.stateDir)
+	dir, err := stateDir(o.factory, o.stateDir)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func newKubeconfig(f *cli.Factory, runF runner[*kubeconfigOptions]) *cobra.Comma
 	}
 	opts := &kubeconfigOptions{factory: f}
 	cmd := &cobra.Command{
-		Use: "kubeconfig", Short: "Print the cluster's kubeconfig", Args: cobra.NoArgs,
+		Use: "kubeconfig", Short: "Print the cluster's kubeconfig", Args: cli.NoArgs,
 		Long:    "Print the kubeconfig of the running cluster, whose user may do everything.",
 		Example: `  export KUBECONFIG="$(krt dev kubeconfig --path)"`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runF(cmd.Context(), opts) },

@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,6 +21,9 @@ import (
 	"kruntimes.io/kruntimes/krt/cli"
 )
 
+// healthy is what the health of a part is called when nothing is wrong.
+const healthy = "ok"
+
 // askPatience bounds the questions to the API server.
 const askPatience = 5 * time.Second
 
@@ -35,7 +39,7 @@ func newStatus(f *cli.Factory, runF runner[*statusOptions]) *cobra.Command {
 	}
 	opts := &statusOptions{factory: f}
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show the parts of the cluster", Args: cobra.NoArgs,
+		Use: "status", Short: "Show the parts of the cluster", Args: cli.NoArgs,
 		Long: `Show the parts of the running cluster with their processes, addresses and health.
 
 Exit codes: 0 all is well, 1 a part is not, 3 no cluster is running.`,
@@ -56,7 +60,7 @@ type report struct {
 	devcluster.State `json:",inline"`
 	// StateDir is where the cluster keeps its files.
 	StateDir string `json:"stateDir"`
-	// Health tells by part what is wrong; an empty text means that nothing is.
+	// Health tells by part what is wrong, or "ok".
 	Health map[string]string `json:"health"`
 	// Healthy tells whether all of them are well.
 	Healthy bool `json:"healthy"`
@@ -69,8 +73,8 @@ func runStatus(ctx context.Context, o *statusOptions) error {
 	}
 	r := report{State: state, StateDir: dir, Health: map[string]string{}, Healthy: state.Phase == devcluster.Ready}
 	for _, part := range state.Parts {
-		r.Health[part.Name] = health(ctx, part, state)
-		r.Healthy = r.Healthy && r.Health[part.Name] == ""
+		r.Health[part.Name] = cmp.Or(health(ctx, part, state), healthy)
+		r.Healthy = r.Healthy && r.Health[part.Name] == healthy
 	}
 	if err := r.print(o.factory.IO.Out, o.output, o.factory.Now()); err != nil {
 		return err
@@ -160,16 +164,23 @@ func (r *report) print(out io.Writer, format string, now time.Time) error {
 }
 
 func (r *report) printTable(out io.Writer, now time.Time) error {
-	fmt.Fprintf(out, "%s for %s (pid %d)\n", r.Phase, now.Sub(r.StartedAt).Round(time.Second), r.PID)
-	fmt.Fprintf(out, "API server  %s\nkubeconfig  %s\n\n", r.URL, r.Kubeconfig)
+	head := string(r.Phase)
+	if !r.StartedAt.IsZero() {
+		head += fmt.Sprintf(" for %s (pid %d)", now.Sub(r.StartedAt).Round(time.Second), r.PID)
+	}
+	for _, line := range [][2]string{{"API server", r.URL}, {"kubeconfig", r.Kubeconfig}} {
+		if line[1] != "" {
+			head += fmt.Sprintf("\n%s  %s", line[0], line[1])
+		}
+	}
+	if _, err := fmt.Fprintln(out, head); err != nil || len(r.Parts) == 0 {
+		return err
+	}
+	fmt.Fprintln(out)
 	table := cli.NewTable(out)
 	cli.Row(table, "PART", "PID", "HEALTH", "LOG")
 	for _, part := range r.Parts {
-		state := "ok"
-		if wrong := r.Health[part.Name]; wrong != "" {
-			state = wrong
-		}
-		cli.Row(table, part.Name, strconv.Itoa(part.PID), state, part.Log)
+		cli.Row(table, part.Name, strconv.Itoa(part.PID), r.Health[part.Name], part.Log)
 	}
 	return table.Flush()
 }

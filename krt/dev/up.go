@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -44,7 +46,7 @@ func newUp(f *cli.Factory, runF runner[*upOptions]) *cobra.Command {
 	}
 	opts := &upOptions{factory: f}
 	cmd := &cobra.Command{
-		Use: "up", Short: "Start the cluster", Long: upLong, Example: upExample, Args: cobra.NoArgs,
+		Use: "up", Short: "Start the cluster", Long: upLong, Example: upExample, Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if opts.cluster.Port < 0 || opts.cluster.Port > 65535 {
 				return cli.Usagef("--port %d is not a port", opts.cluster.Port)
@@ -108,6 +110,9 @@ func explainStart(f *cli.Factory, err error) error {
 		return err
 	case errors.As(err, &running):
 		return cli.WithHint(err, "use it (`%[1]s dev status`), or end it first with `%[1]s dev down`", f.Name)
+	case errors.Is(err, fs.ErrNotExist) && strings.Contains(err.Error(), " is missing: "):
+		return cli.WithHint(errors.New(err.Error()),
+			"run `make build` and keep the binaries beside krt, or give --runtimed-binary and --runtime-server-binary")
 	default:
 		return errors.New(err.Error())
 	}
@@ -116,12 +121,17 @@ func explainStart(f *cli.Factory, err error) error {
 // summarise tells a person what there is now and how to use it.
 func summarise(out io.Writer, program string, s devcluster.State) {
 	fmt.Fprintf(out, `
-  export KUBECONFIG=%s
+  export KUBECONFIG=%[1]s
 
-  API server  %s
-  node        %s: Pods run as processes of this machine, with your rights and without isolation
-  logs        %s
+  API server  %[2]s
+  node        %[3]s: Pods run as processes of this machine, with your rights and without isolation
+  logs        %[4]s
 
-Nothing in this cluster is kept when it ends. See "%s dev status" for its parts.
+Nothing in this cluster is kept when it ends. See "%[5]s dev status" for its parts.
+
+Next, in another terminal: make a Runtime from the examples of the source tree, and run something in it.
+
+  kubectl apply -f examples/runtimes.yaml
+  %[5]s run --runtime sh --follow -- uname -a
 `, s.Kubeconfig, s.URL, s.Node, filepath.Join(filepath.Dir(s.Kubeconfig), "logs"), program)
 }

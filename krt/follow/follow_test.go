@@ -165,7 +165,7 @@ func TestFollow(t *testing.T) {
 					})
 					pass(3 * time.Second)
 				}
-				pass(2 * time.Second)
+				pass(schedulerPatience + time.Second)
 				waits(corev1alpha1.ReasonNoReadyPods, "Runtime bash has 1 Pod, none is ready")
 				waits(corev1alpha1.ReasonInsufficientCapacity, "all 4 places are taken")
 				s.assign(1, "pod-a", "uid-a")

@@ -61,7 +61,7 @@ func attemptOf(run *corev1alpha1.Run) (attempt, bool) {
 		return attempt{}, false
 	}
 	a := attempt{
-		namespace: run.Namespace, uid: string(run.UID), number: max(run.Status.Attempt, 1),
+		namespace: run.Namespace, uid: string(run.UID), number: run.CurrentAttempt(),
 		pod: run.Status.AssignedPod, podUID: run.Status.AssignedPodUID, assigned: run.CreationTimestamp.Time,
 	}
 	if run.Status.ScheduledTime != nil {

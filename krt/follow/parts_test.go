@@ -191,7 +191,8 @@ func TestWaiting(t *testing.T) {
 	}{
 		"the first moments":              {status: corev1alpha1.RunStatus{Phase: corev1alpha1.RunPending, Conditions: waits}, after: time.Second / 2},
 		"a condition":                    {status: corev1alpha1.RunStatus{Phase: corev1alpha1.RunPending, Conditions: waits}, after: time.Second, want: "Runtime bash is scaled to 0 (NoPods)"},
-		"no condition":                   {after: time.Second, want: "the scheduler has not looked at it yet"},
+		"a scheduler that is at it":      {after: time.Second},
+		"no condition":                   {after: schedulerPatience, want: "the scheduler has not looked at it yet"},
 		"a retry to come":                {status: corev1alpha1.RunStatus{Phase: corev1alpha1.RunPending, Attempt: 2, NextAttemptTime: &next}, after: time.Second, want: "attempt 2 starts at 2026-08-01T12:00:00Z"},
 		"a cancellation to come":         {cancel: true, status: corev1alpha1.RunStatus{Phase: corev1alpha1.RunPending, Conditions: waits}, after: time.Second, want: "its cancellation is requested, and nobody has acted on that yet"},
 		"a Pod that does not start it":   {status: corev1alpha1.RunStatus{Phase: corev1alpha1.RunScheduled, AssignedPod: "p"}, after: scheduledPatience, want: "assigned to Pod p, which has not reported a start"},

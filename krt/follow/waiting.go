@@ -14,6 +14,8 @@ import (
 const (
 	pendingPatience   = time.Second
 	scheduledPatience = 5 * time.Second
+	// schedulerPatience is longer than a scheduler takes that runs: it says first what it finds, such as a missing Runtime.
+	schedulerPatience = 5 * time.Second
 )
 
 // Waiting says what a Run that has been in its phase for a while waits for. It returns the empty string for a Run that
@@ -36,6 +38,9 @@ func Waiting(run *corev1alpha1.Run, inPhase time.Duration) string {
 		return scheduled.Reason
 	case run.Status.NextAttemptTime != nil:
 		return "attempt " + fmt.Sprint(run.Status.Attempt) + " starts at " + run.Status.NextAttemptTime.Format(time.RFC3339)
+	}
+	if inPhase < schedulerPatience {
+		return ""
 	}
 	return "the scheduler has not looked at it yet"
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
@@ -102,6 +103,9 @@ func (g *getter) read(ctx context.Context, target cli.Target) ([]unstructured.Un
 		items = append(items, list.Items...)
 		if opts.Continue = list.GetContinue(); opts.Continue == "" {
 			slices.SortStableFunc(items, older)
+			if g.order != nil {
+				slices.SortStableFunc(items, g.order.compare)
+			}
 			return items, list.GetResourceVersion(), nil
 		}
 	}
@@ -140,7 +144,9 @@ func (g *getter) printAll(groups []group) error {
 			continue
 		}
 		if shown++; shown > 1 {
-			fmt.Fprintln(g.factory.IO.Out)
+			if _, err := fmt.Fprintln(g.factory.IO.Out); err != nil {
+				return &writeError{err}
+			}
 		}
 		if err := g.printTable(group); err != nil {
 			return err
@@ -151,7 +157,6 @@ func (g *getter) printAll(groups []group) error {
 
 func (g *getter) printTable(group group) error {
 	out := cli.NewTable(g.factory.IO.Out)
-	defer out.Flush()
 	if !g.noHeaders {
 		cli.Row(out, g.layout().header(group.kind)...)
 	}
@@ -159,6 +164,22 @@ func (g *getter) printTable(group group) error {
 		if err := g.printRow(out, group.kind, item, false); err != nil {
 			return err
 		}
+	}
+	return flush(out)
+}
+
+// writeError means that what was found could not be written here, on the side of krt.
+type writeError struct{ err error }
+
+func (e *writeError) Error() string { return "writing the output: " + e.err.Error() }
+
+// Unwrap returns the writer's error.
+func (e *writeError) Unwrap() error { return e.err }
+
+// flush writes what a table has gathered; the table keeps the errors of its rows until then.
+func flush(table interface{ Flush() error }) error {
+	if err := table.Flush(); err != nil {
+		return &writeError{err}
 	}
 	return nil
 }
@@ -190,15 +211,15 @@ func typed(kind cli.Kind) any {
 
 // printObjects prints the object alone where one was named, else a list.
 func (g *getter) printObjects(groups []group) error {
-	printer, err := g.print.ToPrinter()
+	printer, err := cli.Printer(g.print, "wide")
 	if err != nil {
-		return cli.Usagef("%w", err)
+		return err
 	}
 	if len(g.targets) == 1 && g.targets[0].Name != "" {
 		if len(groups) == 0 {
 			return nil // the error says why
 		}
-		return printer.PrintObj(&groups[0].items[0], g.factory.IO.Out)
+		return g.printObject(printer, &groups[0].items[0])
 	}
 	list := &unstructured.UnstructuredList{Object: map[string]any{
 		"apiVersion": "v1", "kind": "List", "metadata": map[string]any{"resourceVersion": ""},
@@ -206,7 +227,30 @@ func (g *getter) printObjects(groups []group) error {
 	for _, group := range groups {
 		list.Items = append(list.Items, group.items...)
 	}
-	return printer.PrintObj(list, g.factory.IO.Out)
+	return g.printObject(printer, list)
+}
+
+// printObject prints an object as it is. What the printer could not make of it is told from what could not be written.
+func (g *getter) printObject(printer printers.ResourcePrinter, object runtime.Object) error {
+	out := &watchedWriter{Writer: g.factory.IO.Out}
+	err := printer.PrintObj(object, out)
+	if out.err != nil {
+		return &writeError{out.err}
+	}
+	return err
+}
+
+// watchedWriter remembers the first error of the writer.
+type watchedWriter struct {
+	io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (w *watchedWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	w.err = cmp.Or(w.err, err)
+	return n, err
 }
 
 // tellEmpty says that there is nothing, and where nothing was found.
@@ -220,6 +264,9 @@ func (g *getter) tellEmpty(kind cli.Kind) {
 		what = "No " + string(kind) + " matches"
 	}
 	fmt.Fprintf(g.factory.IO.ErrOut, "%s %s.\n", what, where)
+	if kind == cli.KindRuntime && !g.allNamespaces && g.selector == "" && g.fieldSelector == "" {
+		fmt.Fprintf(g.factory.IO.ErrOut, "hint: a Runtime is made from a manifest: `kubectl apply -f examples/runtimes.yaml`; -A shows those of all namespaces\n")
+	}
 }
 
 func plural(kind cli.Kind) string { return string(kind) + "s" }

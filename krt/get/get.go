@@ -22,6 +22,9 @@ type options struct {
 	allNamespaces bool
 	watch         bool
 	noHeaders     bool
+	showLabels    bool
+	sortBy        string
+	order         *order
 	print         *genericclioptions.PrintFlags
 	factory       *cli.Factory
 }
@@ -29,12 +32,13 @@ type options struct {
 const long = `Show Runs, Runtimes, WorkflowRuns, Workflows and Actions, as a table or, with -o, in full.
 
 In the table of Runs, REASON says why a Run ended as it did, or what a Pending Run waits for; DURATION is the execution
-of the last attempt, so far when it still executes. Older Runs come first.`
+of the last attempt, so far when it still executes. Older Runs come first, unless --sort-by says otherwise.`
 
 const example = `  krt get runs
   krt get runs -A -o wide
   krt get runs --field-selector status.phase=Failed
   krt get run nightly -o jsonpath='{.status.outputs.version}'
+  krt get runs --sort-by .status.completionTime
   krt get runs,runtimes
   krt get workflowruns
   krt get runs -w`
@@ -73,6 +77,8 @@ func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 	flags.BoolVarP(&opts.allNamespaces, "all-namespaces", "A", false, "Show those of all namespaces")
 	flags.BoolVarP(&opts.watch, "watch", "w", false, "Go on and show every change")
 	flags.BoolVar(&opts.noHeaders, "no-headers", false, "Leave the header line out")
+	flags.BoolVar(&opts.showLabels, "show-labels", false, "Show the labels in a last column")
+	flags.StringVar(&opts.sortBy, "sort-by", "", "Order by what this JSONPath `expression` finds, such as .status.completionTime")
 	cli.AddPrintFlags(cmd, opts.print, "wide")
 	return cmd
 }
@@ -93,13 +99,20 @@ func (o *options) validate() error {
 		return cli.Usagef("give names or a selector, not both")
 	case o.watch && len(o.targets) > 1:
 		return cli.Usagef("-w watches one kind, or one object")
+	case o.watch && o.sortBy != "":
+		return cli.Usagef("-w shows changes as they come: --sort-by cannot order them")
 	}
-	if !o.table() {
-		if _, err := o.print.ToPrinter(); err != nil {
-			return cli.Usagef("%w", err)
+	if o.sortBy != "" {
+		var err error
+		if o.order, err = newOrder(o.sortBy); err != nil {
+			return cli.Usagef("--sort-by %s: %w", o.sortBy, err)
 		}
 	}
-	return nil
+	if o.table() {
+		return nil
+	}
+	_, err := cli.Printer(o.print, "wide")
+	return err
 }
 
 // table tells whether a table is asked for, and not the objects themselves.
@@ -109,5 +122,5 @@ func (o *options) table() bool {
 }
 
 func (o *options) layout() layout {
-	return layout{namespaces: o.allNamespaces, wide: *o.print.OutputFormat == "wide"}
+	return layout{namespaces: o.allNamespaces, wide: *o.print.OutputFormat == "wide", labels: o.showLabels}
 }

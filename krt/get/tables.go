@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
@@ -21,13 +22,21 @@ const messageWidth = 80
 
 // layout says which columns a table has besides the usual ones.
 type layout struct {
-	namespaces, wide bool
+	namespaces, wide, labels bool
 	// deleted tells that the object of this row does not exist any more.
 	deleted bool
 }
 
 // header returns the names of the columns for a kind.
 func (l layout) header(kind cli.Kind) []string {
+	cells := l.usualHeader(kind)
+	if l.labels {
+		cells = append(cells, "LABELS")
+	}
+	return cells
+}
+
+func (l layout) usualHeader(kind cli.Kind) []string {
 	var cells []string
 	if l.namespaces {
 		cells = append(cells, "NAMESPACE")
@@ -80,10 +89,8 @@ func (l layout) phase(run *corev1alpha1.Run) string {
 		return "Deleted"
 	case run.DeletionTimestamp != nil:
 		return "Terminating"
-	case run.Status.Phase == "":
-		return string(corev1alpha1.RunPending)
 	}
-	return string(run.Status.Phase)
+	return string(run.Status.Phase.OrPending())
 }
 
 // runtimeRow returns the cells of a Runtime.
@@ -91,10 +98,6 @@ func (l layout) runtimeRow(runtime *corev1alpha1.Runtime, now time.Time) []strin
 	var cells []string
 	if l.namespaces {
 		cells = append(cells, runtime.Namespace)
-	}
-	desired := int32(1)
-	if runtime.Spec.Replicas != nil {
-		desired = *runtime.Spec.Replicas
 	}
 	status, reason, message := "Unknown", "", ""
 	if c := meta.FindStatusCondition(runtime.Status.Conditions, corev1alpha1.RuntimeConditionAvailable); c != nil {
@@ -110,8 +113,8 @@ func (l layout) runtimeRow(runtime *corev1alpha1.Runtime, now time.Time) []strin
 	if containers := runtime.Spec.Template.Spec.Containers; len(containers) > 0 {
 		image = containers[0].Image
 	}
-	capacity := runtime.Spec.Capacity[corev1alpha1.ResourceRuns]
-	cells = append(cells, runtime.Name, fmt.Sprintf("%d/%d", runtime.Status.ReadyReplicas, desired), capacity.String(),
+	capacity := runtime.OfferedCapacity()[corev1alpha1.ResourceRuns]
+	cells = append(cells, runtime.Name, fmt.Sprintf("%d/%d", runtime.Status.ReadyReplicas, runtime.DesiredReplicas()), capacity.String(),
 		status, reason, image, age(runtime.CreationTimestamp, now))
 	if l.wide {
 		cells = append(cells, cli.OneLine(strings.Join(runtime.Spec.Interpreter, " "), messageWidth), cli.OneLine(message, messageWidth))
@@ -128,16 +131,22 @@ func age(created metav1.Time, now time.Time) string {
 
 // row writes one object of any kind.
 func (l layout) row(out io.Writer, object any, now time.Time) {
+	var cells []string
+	var set labels.Set
 	switch o := object.(type) {
 	case *corev1alpha1.Run:
-		cli.Row(out, l.runRow(o, now)...)
+		cells, set = l.runRow(o, now), o.Labels
 	case *corev1alpha1.Runtime:
-		cli.Row(out, l.runtimeRow(o, now)...)
+		cells, set = l.runtimeRow(o, now), o.Labels
 	case *workflowsv1alpha1.WorkflowRun:
-		cli.Row(out, l.workflowRunRow(o, now)...)
+		cells, set = l.workflowRunRow(o, now), o.Labels
 	case *workflowsv1alpha1.Workflow:
-		cli.Row(out, l.definitionRow(workflowDefinition(o, now))...)
+		cells, set = l.definitionRow(workflowDefinition(o, now)), o.Labels
 	case *workflowsv1alpha1.Action:
-		cli.Row(out, l.definitionRow(actionDefinition(o, now))...)
+		cells, set = l.definitionRow(actionDefinition(o, now)), o.Labels
 	}
+	if l.labels {
+		cells = append(cells, set.String())
+	}
+	cli.Row(out, cells...)
 }

@@ -2,6 +2,7 @@ package get
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -34,9 +35,12 @@ func (g *getter) watchAll(ctx context.Context) error {
 	version := found[0].version
 	for {
 		version, err = g.watchOnce(ctx, version, show)
+		var written *writeError
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case errors.As(err, &written):
+			return err
 		case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 			version = "" // the server begins with what there is now
 		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
@@ -58,19 +62,21 @@ type shower func(object unstructured.Unstructured, deleted bool) error
 // liner returns the function that prints one object. A table aligns the first lines with those that come later.
 func (g *getter) liner(kind cli.Kind) (shower, error) {
 	if !g.table() {
-		printer, err := g.print.ToPrinter()
+		printer, err := cli.Printer(g.print, "wide")
 		if err != nil {
-			return nil, cli.Usagef("%w", err)
+			return nil, err
 		}
-		return func(u unstructured.Unstructured, _ bool) error { return printer.PrintObj(&u, g.factory.IO.Out) }, nil
+		return func(u unstructured.Unstructured, _ bool) error { return g.printObject(printer, &u) }, nil
 	}
 	out := cli.NewTable(g.factory.IO.Out)
 	if !g.noHeaders {
 		cli.Row(out, g.layout().header(kind)...)
 	}
 	return func(u unstructured.Unstructured, deleted bool) error {
-		defer out.Flush()
-		return g.printRow(out, kind, u, deleted)
+		if err := g.printRow(out, kind, u, deleted); err != nil {
+			return err
+		}
+		return flush(out)
 	}, nil
 }
 

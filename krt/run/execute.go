@@ -26,11 +26,15 @@ func execute(ctx context.Context, o *options) error {
 			return err
 		}
 	}
+	o.request.piped = isPiped(o.factory.IO.In)
 	run, err := build(o.request)
 	if err != nil {
 		return err
 	}
-	if o.dryRun == dryRunClient {
+	for _, text := range o.misunderstandings() {
+		fmt.Fprintln(o.factory.IO.ErrOut, "krt: "+text)
+	}
+	if o.dryRun == cli.DryRunClient {
 		return o.printRun(run)
 	}
 	c, err := o.factory.Client()
@@ -38,7 +42,7 @@ func execute(ctx context.Context, o *options) error {
 		return err
 	}
 	switch {
-	case o.dryRun == dryRunServer:
+	case o.dryRun == cli.DryRunServer:
 		if err := c.Create(ctx, run, client.DryRunAll, client.FieldOwner("krt")); err != nil {
 			return createHint(err, run)
 		}
@@ -89,7 +93,8 @@ func readScript(ctx context.Context, in io.Reader, file string) ([]byte, error) 
 func createHint(err error, run *corev1alpha1.Run) error {
 	if apierrors.IsAlreadyExists(err) {
 		return cli.WithHint(fmt.Errorf("there is a Run %q in namespace %q already", run.Name, run.Namespace),
-			"choose another NAME, or leave it out to have one made")
+			"choose another NAME, or leave it out to have one made; `kubectl delete run %s -n %s` removes the old one, and --follow --rm does so after its end",
+			run.Name, run.Namespace)
 	}
 	return fmt.Errorf("creating the Run: %w", err)
 }
@@ -99,15 +104,15 @@ func (o *options) printRun(run *corev1alpha1.Run) error {
 	format := *o.print.OutputFormat
 	template := o.print.TemplatePrinterFlags.TemplateArgument
 	if format == "" && *template == "" {
-		if o.dryRun == dryRunNone {
+		if o.dryRun == cli.DryRunNone {
 			_, err := fmt.Fprintln(o.factory.IO.Out, run.Name)
 			return err
 		}
 		*o.print.OutputFormat = "yaml"
 	}
-	printer, err := o.print.ToPrinter()
+	printer, err := cli.Printer(o.print)
 	if err != nil {
-		return cli.Usagef("%w", err)
+		return err
 	}
 	object, err := printable(run)
 	if err != nil {

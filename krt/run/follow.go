@@ -2,11 +2,15 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -35,6 +39,8 @@ type session struct {
 
 	// interrupted is set by the first ctrl-C, cancelled when the cluster has heard of it, left by the second.
 	interrupted, cancelled, left atomic.Bool
+	// warned tells that a person knows that the Runtime does not exist.
+	warned atomic.Bool
 	// created receives the Run once it exists.
 	created chan *corev1alpha1.Run
 }
@@ -50,6 +56,10 @@ func followRun(ctx context.Context, o *options, c client.WithWatch, run *corev1a
 		sink:    &follow.Sink{Out: o.factory.IO.Out, Err: o.factory.IO.ErrOut, OneScreen: cli.OneScreen(o.factory.IO)},
 		created: make(chan *corev1alpha1.Run, 1),
 	}
+	// Whoever reads the output may leave. As long as this signal is taken, writing says so, instead of ending krt at once.
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+	defer signal.Stop(broken)
 	return s.do(ctx, run)
 }
 
@@ -70,11 +80,13 @@ func (s *session) do(ctx context.Context, run *corev1alpha1.Run) error {
 	go s.warn(ctx, run)
 
 	result, err := follow.Follow(ctx, follow.Options{
-		Client: s.client, Logs: s.logs, Clock: s.clock, Sink: s.sink, Quiet: s.quiet, Run: run,
+		Client: s.client, Logs: s.logs, Clock: s.clock, Sink: s.sink, Quiet: s.quiet, Run: run, Known: s.knows,
 	})
 	switch {
 	case s.left.Load():
 		return s.leftBehind(run)
+	case errors.Is(err, syscall.EPIPE):
+		return s.unread(ctx, result.Run)
 	case err != nil:
 		return cli.WithHint(fmt.Errorf("following Run %s: %w", run.Name, err), "the Run goes on; `%s logs %s -f -n %s` follows it again",
 			s.factory.Name, run.Name, run.Namespace)
@@ -82,6 +94,31 @@ func (s *session) do(ctx context.Context, run *corev1alpha1.Run) error {
 		return fmt.Errorf("the Run %s was deleted before its end was seen", run.Name)
 	}
 	return s.end(ctx, result.Run)
+}
+
+// unread ends a session whose output nobody reads any more. A script that were piped itself would end at its next line;
+// so does the Run.
+func (s *session) unread(ctx context.Context, run *corev1alpha1.Run) error {
+	if run.Status.Phase.IsTerminal() {
+		return s.end(ctx, run)
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestPatience)
+	defer cancel()
+	err := runs.RequestCancel(ctx, s.client, run.Namespace, run.Name, s.cancelMode())
+	if err != nil {
+		s.sink.Talk("nobody reads the output any more, and the cancellation of Run %s could not be requested: %v", run.Name, err)
+	} else {
+		s.talk("nobody reads the output any more: Run %s is being cancelled", run.Name)
+	}
+	return &cli.ExitError{Code: cli.SignalCode(syscall.SIGPIPE)}
+}
+
+// cancelMode says what to ask for together with the end of the Run: krt may not be there any more to delete it.
+func (s *session) cancelMode() runs.CancelMode {
+	if s.remove {
+		return runs.CancelAndDelete
+	}
+	return runs.CancelOnly
 }
 
 // end tells how the Run ended, tidies up, and makes the exit code.
@@ -98,7 +135,7 @@ func (s *session) end(ctx context.Context, run *corev1alpha1.Run) error {
 	}
 	code := runs.ExitCode(run)
 	if s.interrupted.Load() {
-		code = cli.ExitInterrupted
+		code = s.factory.Interrupts.ExitCode()
 	}
 	if code == cli.ExitOK {
 		return nil
@@ -112,8 +149,13 @@ func (s *session) tellEnd(run *corev1alpha1.Run) {
 		return
 	}
 	text := runs.Outcome(run)
-	if m := run.Status.Message; m != "" && m != string(run.Status.Phase) && run.Status.Phase != corev1alpha1.RunSucceeded && run.Status.Reason != corev1alpha1.RunReasonScriptFailed {
-		text += "\n     " + strings.ReplaceAll(strings.TrimSpace(run.Status.Message), "\n", "\n     ")
+	if m := run.Status.Message; m != "" && m != string(run.Status.Phase) && run.Status.Phase != corev1alpha1.RunSucceeded && !saidItself(run) {
+		for line := range strings.SplitSeq(strings.TrimSpace(m), "\n") {
+			text += "\n     " + cli.Visible(line)
+		}
+	}
+	if hint := commandHint(run); hint != "" {
+		text += "\nhint: " + hint
 	}
 	if !s.quiet {
 		for _, name := range slices.Sorted(maps.Keys(run.Status.Outputs)) {
@@ -121,6 +163,21 @@ func (s *session) tellEnd(run *corev1alpha1.Run) {
 		}
 	}
 	s.sink.Talk("%s", text)
+}
+
+// saidItself tells whether the message of a Run quotes what its script printed. One that never started printed nothing.
+func saidItself(run *corev1alpha1.Run) bool {
+	return run.Status.Reason == corev1alpha1.RunReasonScriptFailed && run.Status.StartTime != nil
+}
+
+// commandHint says what to do about a command of several words that was written as one.
+func commandHint(run *corev1alpha1.Run) string {
+	task := run.Spec.Mode.Task
+	if run.Status.Phase != corev1alpha1.RunFailed || run.Status.StartTime != nil || run.Spec.Source != nil || task == nil ||
+		len(task.Args) == 0 || !strings.ContainsAny(task.Args[0], " \t\n") {
+		return ""
+	}
+	return "no shell takes a command apart: write each word by itself, or -- sh -c " + runs.Quote(task.Args[0])
 }
 
 // leftBehind tells a person who leaves at once what they leave.
@@ -133,18 +190,23 @@ func (s *session) leftBehind(run *corev1alpha1.Run) error {
 	default:
 		s.sink.Talk("left before Run %[1]s was cancelled; do that with `%[2]s cancel %[1]s -n %[3]s`", run.Name, s.factory.Name, run.Namespace)
 	}
-	return &cli.ExitError{Code: cli.ExitInterrupted}
+	return &cli.ExitError{Code: s.factory.Interrupts.ExitCode()}
 }
 
 // handleInterrupts cancels the Run at the first ctrl-C and leaves at the second, whatever is going on.
-func (s *session) handleInterrupts(ctx context.Context, leave context.CancelFunc, interrupts <-chan struct{}) {
+func (s *session) handleInterrupts(ctx context.Context, leave context.CancelFunc, interrupts <-chan os.Signal) {
+	var first os.Signal
 	select {
 	case <-ctx.Done():
 		return
-	case <-interrupts:
+	case first = <-interrupts:
 	}
 	s.interrupted.Store(true)
-	s.sink.Talk("cancelling the Run; press ctrl-C again to leave at once")
+	if first == os.Interrupt {
+		s.sink.Talk("cancelling the Run; press ctrl-C again to leave at once")
+	} else {
+		s.sink.Talk("told to terminate: cancelling the Run; a second signal leaves at once")
+	}
 	cancelling, stop := context.WithCancel(ctx)
 	defer stop()
 	go s.cancelRun(cancelling)
@@ -175,12 +237,8 @@ func (s *session) cancelRun(ctx context.Context) {
 		return
 	case run = <-s.created:
 	}
-	mode := runs.CancelOnly
-	if s.remove {
-		mode = runs.CancelAndDelete // krt may not be there any more to do it
-	}
 	for told := false; ; told = true {
-		err := runs.RequestCancel(ctx, s.client, run.Namespace, run.Name, mode)
+		err := runs.RequestCancel(ctx, s.client, run.Namespace, run.Name, s.cancelMode())
 		if err == nil {
 			s.cancelled.Store(true)
 			return
@@ -211,6 +269,12 @@ func (s *session) talk(format string, args ...any) {
 // warn tells about a missing Runtime, unless the Run waits for something else.
 func (s *session) warn(ctx context.Context, run *corev1alpha1.Run) {
 	if text := missingRuntime(ctx, s.client, run); text != "" && ctx.Err() == nil {
+		s.warned.Store(true)
 		s.sink.Talk("%s", text)
 	}
+}
+
+// knows tells whether a person has been told already about what a Run waits for.
+func (s *session) knows(reason string) bool {
+	return reason == corev1alpha1.ReasonRuntimeNotFound && s.warned.Load()
 }

@@ -15,20 +15,13 @@ import (
 	"kruntimes.io/kruntimes/krt/complete"
 )
 
-// The values of --dry-run.
-const (
-	dryRunNone   = ""
-	dryRunClient = "client"
-	dryRunServer = "server"
-)
-
 // options are the parsed command line.
 type options struct {
 	request request
 	follow  bool
 	remove  bool
 	quiet   bool
-	dryRun  string
+	dryRun  cli.DryRun
 	print   *genericclioptions.PrintFlags
 	factory *cli.Factory
 }
@@ -46,24 +39,27 @@ Exit codes with --follow:
   124                when the Run ran into --timeout
   125                when krt itself failed: wrong flags, no cluster, Run deleted by somebody
   130                when the Run was cancelled, or krt was interrupted
+  141                when nobody reads the output any more, as in "krt run … | head"
+  143                when krt was told to terminate
 
-The first ctrl-C cancels the Run and keeps following it to its end; the second leaves at once.`
+The first ctrl-C cancels the Run and keeps following it to its end; the second leaves at once. SIGTERM does the same, and
+a reader of the output who leaves cancels the Run as well. Standard input is not handed to the Run.`
 
 const example = `  # Run a script, see its output, get its exit code
-  krt run --runtime bash --file build.sh --follow
+  krt run --runtime sh --file examples/scripts/hello.sh --follow
 
-  # The same with arguments for the script, and nothing left behind
-  krt run --runtime bash --file build.sh --follow --rm -- --fast all
+  # The same with an argument for the script, and nothing left behind
+  krt run --runtime sh --file examples/scripts/hello.sh --follow --rm -- Ada
 
   # Run a command under a name of your own, and come back later
-  krt run nightly --runtime python --timeout 1h -- python3 -m report --all
+  krt run nightly --runtime sh --timeout 1h -- sh -c 'sleep 10; date'
   krt logs nightly -f
 
   # A script from standard input
-  echo 'echo "hello from $KRUNTIME_RUN_NAME"' | krt run --runtime bash --file - --follow
+  echo 'echo "hello from $KRUNTIME_RUN_NAME"' | krt run --runtime sh --file - --follow
 
   # See the manifest, to keep it in a file
-  krt run nightly --runtime bash --file build.sh --dry-run client -o yaml`
+  krt run nightly --runtime sh --file examples/scripts/hello.sh --dry-run -o yaml`
 
 // NewCmd returns the command. runF replaces the work in tests; nil means the real work.
 func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.Command {
@@ -72,7 +68,7 @@ func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 	}
 	opts := &options{factory: f, print: genericclioptions.NewPrintFlags("created").WithTypeSetter(cli.NewScheme())}
 	cmd := &cobra.Command{
-		Use:     "run [NAME] --runtime RUNTIME {--file FILE | -- COMMAND} [ARG...]",
+		Use:     "run [NAME] --runtime RUNTIME {--file FILE [-- ARG...] | -- COMMAND [ARG...]}",
 		Short:   "Run a script or command in a Runtime",
 		Long:    long,
 		Example: example,
@@ -93,14 +89,17 @@ func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 		return ownError(opts.follow, err)
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return ownError(wantsFollow(f.Args), cmd.Root().FlagErrorFunc()(cmd, err))
+		if parent := cmd.Parent(); parent != nil {
+			err = parent.FlagErrorFunc()(cmd, err)
+		}
+		return ownError(wantsFollow(f.Args), err)
 	})
 	opts.addFlags(cmd)
 	flags := cmd.Flags()
-	flags.DurationVar(&timeout, "timeout", 0, "Stop the script after this `duration` of execution; waiting does not count")
-	flags.DurationVar(&ttl, "ttl", 0, "Have the cluster delete the Run this `duration` after its end (default: never)")
+	cli.DurationVar(flags, &timeout, "timeout", "Stop the script after this `duration` of execution; waiting does not count")
+	cli.DurationVar(flags, &ttl, "ttl", "Have the cluster delete the Run this `duration` after its end, in whole seconds (default: never)")
 	complete.Flag(cmd, "runtime", complete.Runtimes(f))
-	complete.Flag(cmd, "dry-run", complete.Words(dryRunClient, dryRunServer))
+	complete.Flag(cmd, "dry-run", complete.Words(cli.DryRuns()...))
 	return cmd
 }
 
@@ -111,11 +110,11 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	flags.StringArrayVarP(&o.request.env, "env", "e", nil, "Set an environment variable, as `NAME=VALUE`; may be repeated")
 	flags.StringArrayVar(&o.request.requests, "request", nil, "Take so many units of the Pod's capacity, as `NAME=QUANTITY`; may be repeated (default runs=1)")
 	flags.StringArrayVarP(&o.request.labels, "label", "l", nil, "Put a label on the Run, as `KEY=VALUE`; may be repeated")
-	flags.StringVar(&o.request.workspace, "workspace", "", "Execute in the PersistentWorkspace of this `name`")
+	flags.StringVar(&o.request.workspace, "workspace", "", "Execute in the PersistentWorkspace of this `name`; needs the group workspaces.kruntimes.io, which is not there yet")
 	flags.BoolVar(&o.follow, "follow", false, "Show the output, wait for the end, and end with the script's exit code")
 	flags.BoolVar(&o.remove, "rm", false, "With --follow: delete the Run after its end")
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, "With --follow: show the output of the Run and errors only")
-	flags.StringVar(&o.dryRun, "dry-run", dryRunNone, "Print the Run instead of creating it: \"client\" sends nothing, \"server\" has the cluster check it; the `mode`")
+	cli.AddDryRunFlag(flags, &o.dryRun, "Print the Run instead of creating it. The `mode` is client (nothing is sent), server (the cluster checks it) or none")
 	cli.AddPrintFlags(cmd, o.print)
 }
 
@@ -147,9 +146,12 @@ func (o *options) complete(args []string, dash int) error {
 	if dash >= 0 {
 		names, o.request.args = args[:dash], args[dash:]
 	}
+	if err := o.dryRun.CheckWords(names); err != nil {
+		return err
+	}
 	if len(names) > 1 {
 		return cli.WithHint(cli.Usagef("one NAME at most, but there are %d words: %s", len(names), strings.Join(names, " ")),
-			"write a command, or arguments for the script, after --: krt run %s -- %s", names[0], strings.Join(names[1:], " "))
+			"write a command, or arguments for the script, after --: `krt run %s -- %s`", names[0], strings.Join(names[1:], " "))
 	}
 	if len(names) == 1 {
 		o.request.name = names[0]
@@ -157,15 +159,29 @@ func (o *options) complete(args []string, dash int) error {
 	switch {
 	case o.request.runtime == "":
 		return cli.WithHint(cli.Usagef("--runtime is missing"), "see the Runtimes there are with `%s get runtimes`", o.factory.Name)
-	case o.dryRun != dryRunNone && o.dryRun != dryRunClient && o.dryRun != dryRunServer:
-		return cli.Usagef("--dry-run %s: must be client or server", o.dryRun)
-	case o.dryRun != dryRunNone && o.follow:
+	case o.dryRun != cli.DryRunNone && o.follow:
 		return cli.Usagef("--dry-run creates nothing, so there is nothing to --follow")
 	case o.remove && !o.follow:
 		return cli.WithHint(cli.Usagef("--rm needs --follow, for it is krt that deletes the Run after its end"),
 			"to have the cluster delete it, use --ttl 0s")
 	case o.follow && *o.print.OutputFormat != "":
 		return cli.Usagef("--follow prints the output of the Run, so -o cannot be given as well")
+	case *o.print.OutputFormat != "":
+		_, err := cli.Printer(o.print)
+		return err
 	}
 	return nil
+}
+
+// nameAfterFile tells whether the name of the Run stands where a person may have meant an argument of the script.
+func (o *options) nameAfterFile() bool {
+	if o.request.name == "" || o.request.file == "" {
+		return false
+	}
+	args := o.factory.Args
+	if dash := slices.Index(args, "--"); dash >= 0 {
+		args = args[:dash]
+	}
+	file := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--file") || strings.HasPrefix(arg, "-f") })
+	return file >= 0 && slices.Index(args, o.request.name) > file
 }

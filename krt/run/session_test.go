@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -141,6 +142,8 @@ func failed(reason corev1alpha1.RunReason, code *int32) func(*corev1alpha1.RunSt
 	return func(s *corev1alpha1.RunStatus) { s.Reason, s.ExitCode, s.Message = reason, code, "words" }
 }
 
+func started(s *corev1alpha1.RunStatus) { s.StartTime = ptr.To(metav1.NowMicro()) }
+
 func TestSession(t *testing.T) {
 	ends := func(phase corev1alpha1.RunPhase, change ...func(*corev1alpha1.RunStatus)) func(*stage) {
 		return func(st *stage) {
@@ -165,8 +168,10 @@ func TestSession(t *testing.T) {
 		"outputs are told": {story: ends(corev1alpha1.RunSucceeded, func(s *corev1alpha1.RunStatus) {
 			s.Outputs = map[string]corev1alpha1.OutputValue{"b": "2", "a": "1\nmore"}
 		}), wantOut: "hello\n", wantErr: created + "krt: Run build Succeeded\n     output a=1\\nmore\n     output b=2\n"},
-		"the script's exit code": {story: ends(corev1alpha1.RunFailed, failed(corev1alpha1.RunReasonScriptFailed, ptr.To[int32](7))), wantCode: 7,
+		"the script's exit code": {story: ends(corev1alpha1.RunFailed, failed(corev1alpha1.RunReasonScriptFailed, ptr.To[int32](7)), started), wantCode: 7,
 			wantOut: "hello\n", wantErr: created + "krt: Run build Failed (ScriptFailed, exit code 7)\n"},
+		"a command that does not exist": {options: options{quiet: true}, story: ends(corev1alpha1.RunFailed, failed(corev1alpha1.RunReasonScriptFailed, ptr.To[int32](127))), wantCode: 127,
+			wantOut: "hello\n", wantErr: "krt: Run build Failed (ScriptFailed, exit code 127)\n     words\n"},
 		"a script ended by a signal": {options: options{quiet: true}, story: ends(corev1alpha1.RunFailed, failed(corev1alpha1.RunReasonOOMKilled, ptr.To[int32](137))), wantCode: 137,
 			wantOut: "hello\n", wantErr: "krt: Run build Failed (OOMKilled, exit code 137)\n     words\n"},
 		"invalid outputs of a script that succeeded": {options: options{remove: true}, story: ends(corev1alpha1.RunFailed, failed(corev1alpha1.RunReasonOutputsInvalid, ptr.To[int32](0))),
@@ -185,8 +190,8 @@ func TestSession(t *testing.T) {
 		"the first ctrl-C cancels and follows to the end": {options: options{quiet: true, remove: true}, story: func(st *stage) {
 			st.become(corev1alpha1.RunRunning)
 			st.print("begun")
-			st.interrupts.Notify()
-			st.interrupts.Notify() // of the same ctrl-C
+			st.interrupts.Notify(os.Interrupt)
+			st.interrupts.Notify(os.Interrupt) // of the same ctrl-C
 			st.untilCancelRequested()
 			<-time.After(time.Minute)
 			st.print("tidied up")
@@ -196,17 +201,17 @@ func TestSession(t *testing.T) {
 			wantErr: "krt: cancelling the Run; press ctrl-C again to leave at once\nkrt: Run build Cancelled (exit code 143)\n     words\n"},
 		"ctrl-C, but the script succeeds": {options: options{quiet: true}, story: func(st *stage) {
 			st.become(corev1alpha1.RunRunning)
-			st.interrupts.Notify()
+			st.interrupts.Notify(os.Interrupt)
 			st.untilCancelRequested()
 			st.end()
 			st.become(corev1alpha1.RunSucceeded)
 		}, wantCode: cli.ExitInterrupted, wantErr: "krt: cancelling the Run; press ctrl-C again to leave at once\n"},
 		"the second ctrl-C leaves at once": {options: options{quiet: true}, story: func(st *stage) {
 			st.become(corev1alpha1.RunRunning)
-			st.interrupts.Notify()
+			st.interrupts.Notify(os.Interrupt)
 			st.untilCancelRequested()
 			<-time.After(sameInterrupt)
-			st.interrupts.Notify()
+			st.interrupts.Notify(os.Interrupt)
 		}, wantCode: cli.ExitInterrupted,
 			wantErr: "krt: cancelling the Run; press ctrl-C again to leave at once\nkrt: left before the end of Run build, which is being cancelled\n"},
 	}
@@ -240,7 +245,7 @@ func TestInterruptBeforeTheRunExists(t *testing.T) {
 		var st *stage
 		st = newStage(t, interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-				st.interrupts.Notify()
+				st.interrupts.Notify(os.Interrupt)
 				<-time.After(time.Second)
 				return c.Create(ctx, obj, opts...)
 			},
@@ -261,9 +266,9 @@ func TestLeavingARequestThatHangs(t *testing.T) {
 		var st *stage
 		st = newStage(t, interceptor.Funcs{
 			Create: func(ctx context.Context, _ client.WithWatch, _ client.Object, _ ...client.CreateOption) error {
-				st.interrupts.Notify()
+				st.interrupts.Notify(os.Interrupt)
 				<-time.After(sameInterrupt + time.Millisecond)
-				st.interrupts.Notify()
+				st.interrupts.Notify(os.Interrupt)
 				<-ctx.Done()
 				return ctx.Err()
 			},
@@ -287,7 +292,7 @@ func TestCancellationIsTriedAgain(t *testing.T) {
 				return c.Patch(ctx, obj, patch, opts...)
 			},
 		}, func(st *stage) {
-			st.interrupts.Notify()
+			st.interrupts.Notify(os.Interrupt)
 			st.untilCancelRequested()
 			st.end()
 			st.become(corev1alpha1.RunCancelled)

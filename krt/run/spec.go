@@ -29,8 +29,10 @@ type request struct {
 	// file is where the script came from, "-" for standard input, empty for none.
 	file   string
 	script []byte
-	args   []string
-	env    []string
+	// piped tells that standard input is a pipe or a file.
+	piped bool
+	args  []string
+	env   []string
 	// requests are the logical units, as name=quantity.
 	requests []string
 	// timeout and ttl are nil when unset.
@@ -117,6 +119,9 @@ func setSource(run *corev1alpha1.Run, r request) error {
 		}
 	}
 	if r.file == "" {
+		if len(r.args) == 0 && r.piped {
+			return cli.WithHint(cli.Usagef("nothing to run"), "to run what standard input holds, add --file -")
+		}
 		if len(r.args) == 0 {
 			return cli.WithHint(cli.Usagef("nothing to run"), "name a script with --file, or write a command after --")
 		}
@@ -172,6 +177,9 @@ func setRequests(run *corev1alpha1.Run, r request) error {
 		if quantity.Sign() < 0 {
 			return cli.Usagef("--request %s: the quantity must not be negative", pair)
 		}
+		if _, whole := quantity.AsInt64(); name == string(corev1alpha1.ResourceRuns) && (!whole || quantity.IsZero()) {
+			return cli.Usagef("--request %s: runs must be a whole number of at least 1", pair)
+		}
 		if run.Spec.Resources == nil {
 			run.Spec.Resources = &corev1alpha1.RunResources{Requests: corev1.ResourceList{}}
 		}
@@ -188,9 +196,12 @@ func setTimes(run *corev1alpha1.Run, r request) error {
 		run.Spec.Timeout = &metav1.Duration{Duration: *r.timeout}
 	}
 	if r.ttl != nil {
-		seconds := int64((*r.ttl + time.Second - 1) / time.Second)
+		seconds := int64(*r.ttl / time.Second)
 		if *r.ttl < 0 || seconds > 1<<31-1 {
 			return cli.Usagef("--ttl %s: must be between 0s and 68 years", *r.ttl)
+		}
+		if *r.ttl%time.Second != 0 {
+			return cli.Usagef("--ttl %s: must be whole seconds", *r.ttl)
 		}
 		ttl := int32(seconds)
 		run.Spec.TTLSecondsAfterFinished = &ttl

@@ -24,7 +24,7 @@ func TestBuild(t *testing.T) {
 	got, err := build(request{
 		name: "nightly", namespace: "team", runtime: "bash", file: "f.sh", script: []byte("echo $1\n"), args: []string{"a", "-b"},
 		env: []string{"A=1", "B=x=y", "C=", "A=2"}, requests: []string{"runs=2", "example.com/gpu=1"}, workspace: "ws",
-		timeout: ptr.To(90 * time.Second), ttl: ptr.To(1500 * time.Millisecond), labels: []string{"team=data"},
+		timeout: ptr.To(90 * time.Second), ttl: ptr.To(2 * time.Second), labels: []string{"team=data"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -85,6 +85,10 @@ func TestBuildRefuses(t *testing.T) {
 		"env that is binary":            {change: func(r *request) { r.env = []string{"A=\xff"} }, want: "--env A: the value is not UTF-8 text, and a Run cannot hold it"},
 		"a request without quantity":    {change: func(r *request) { r.requests = []string{"runs"} }, want: "--request runs: write it as NAME=QUANTITY, such as runs=2 or example.com/gpu=1"},
 		"a request of nonsense":         {change: func(r *request) { r.requests = []string{"runs=many"} }, want: `--request runs=many: "many" is not a quantity such as 1, 500m or 2Gi`},
+		"a request of no runs":          {change: func(r *request) { r.requests = []string{"runs=0"} }, want: "--request runs=0: runs must be a whole number of at least 1"},
+		"a request of half a run":       {change: func(r *request) { r.requests = []string{"runs=500m"} }, want: "--request runs=500m: runs must be a whole number of at least 1"},
+		"a ttl of a part of a second":   {change: func(r *request) { r.ttl = ptr.To(1500 * time.Millisecond) }, want: "--ttl 1.5s: must be whole seconds"},
+		"nothing but a pipe":            {change: func(r *request) { r.args, r.piped = nil, true }, want: "nothing to run", wantHint: "to run what standard input holds, add --file -"},
 		"a negative request":            {change: func(r *request) { r.requests = []string{"runs=-1"} }, want: "--request runs=-1: the quantity must not be negative"},
 		"no time at all":                {change: func(r *request) { r.timeout = ptr.To(time.Duration(0)) }, want: "--timeout 0s: must be at least 1ms"},
 		"a negative ttl":                {change: func(r *request) { r.ttl = ptr.To(-time.Second) }, want: "--ttl -1s: must be between 0s and 68 years"},
@@ -128,15 +132,20 @@ func TestParsing(t *testing.T) {
 		want    parsed
 		wantErr string
 	}{
-		"a command":                {args: []string{"-r", "bash", "--", "echo", "--file"}, want: parsed{Runtime: "bash", Args: []string{"echo", "--file"}}},
-		"a name and a file":        {args: []string{"nightly", "-r", "bash", "-f", "f.sh", "--follow", "--rm", "-q"}, want: parsed{Name: "nightly", Runtime: "bash", File: "f.sh", Follow: true, Remove: true, Quiet: true}},
-		"a file with arguments":    {args: []string{"-r", "bash", "-f", "f.sh", "--", "a"}, want: parsed{Runtime: "bash", File: "f.sh", Args: []string{"a"}}},
-		"times":                    {args: []string{"-r", "bash", "--timeout", "5m", "--ttl", "0s", "--", "x"}, want: parsed{Runtime: "bash", Args: []string{"x"}, Timeout: ptr.To(5 * time.Minute), TTL: ptr.To(time.Duration(0))}},
+		"a command":                {args: []string{"-r", "bash", "--", "echo", "--file"}, want: parsed{Runtime: "bash", Args: []string{"echo", "--file"}, DryRun: "none"}},
+		"a name and a file":        {args: []string{"nightly", "-r", "bash", "-f", "f.sh", "--follow", "--rm", "-q"}, want: parsed{Name: "nightly", Runtime: "bash", File: "f.sh", Follow: true, Remove: true, Quiet: true, DryRun: "none"}},
+		"a file with arguments":    {args: []string{"-r", "bash", "-f", "f.sh", "--", "a"}, want: parsed{Runtime: "bash", File: "f.sh", Args: []string{"a"}, DryRun: "none"}},
+		"times":                    {args: []string{"-r", "bash", "--timeout", "5m", "--ttl", "0s", "--", "x"}, want: parsed{Runtime: "bash", Args: []string{"x"}, Timeout: ptr.To(5 * time.Minute), TTL: ptr.To(time.Duration(0)), DryRun: "none"}},
 		"a command without dashes": {args: []string{"-r", "bash", "echo", "hi"}, wantErr: "one NAME at most, but there are 2 words: echo hi"},
 		"no Runtime":               {args: []string{"--", "true"}, wantErr: "--runtime is missing"},
 		"--rm alone":               {args: []string{"-r", "bash", "--rm", "--", "x"}, wantErr: "--rm needs --follow, for it is krt that deletes the Run after its end"},
-		"--follow of a dry run":    {args: []string{"-r", "bash", "--follow", "--dry-run", "client", "--", "x"}, wantErr: "--dry-run creates nothing, so there is nothing to --follow"},
-		"an unknown dry run":       {args: []string{"-r", "bash", "--dry-run", "both", "--", "x"}, wantErr: "--dry-run both: must be client or server"},
+		"--follow of a dry run":    {args: []string{"-r", "bash", "--follow", "--dry-run=client", "--", "x"}, wantErr: "--dry-run creates nothing, so there is nothing to --follow"},
+		"an unknown dry run":       {args: []string{"-r", "bash", "--dry-run=both", "--", "x"}, wantErr: `invalid argument "both" for "--dry-run" flag: must be client, server or none`},
+		"a bare dry run":           {args: []string{"-r", "bash", "--dry-run", "--", "x"}, want: parsed{Runtime: "bash", Args: []string{"x"}, DryRun: "client"}},
+		"a dry run by a word":      {args: []string{"-r", "bash", "--dry-run", "server", "--", "x"}, wantErr: `"server" stands alone, as if it were a name`},
+		"a time without a unit":    {args: []string{"-r", "bash", "--timeout", "10", "--", "x"}, wantErr: `invalid argument "10" for "--timeout" flag: a duration needs a unit: write 10s, 10m or 10h`},
+		"a time that is none":      {args: []string{"-r", "bash", "--ttl", "soon", "--", "x"}, wantErr: `invalid argument "soon" for "--ttl" flag: "soon" is not a duration such as 90s, 5m or 1h30m`},
+		"an unknown format":        {args: []string{"-r", "bash", "-o", "foo", "--", "x"}, wantErr: "--output foo: there is no such format"},
 		"--follow with -o":         {args: []string{"-r", "bash", "--follow", "-o", "json", "--", "x"}, wantErr: "--follow prints the output of the Run, so -o cannot be given as well"},
 	}
 	for name, tc := range cases {
@@ -145,7 +154,7 @@ func TestParsing(t *testing.T) {
 			f := &cli.Factory{IO: genericiooptions.NewTestIOStreamsDiscard(), Name: "krt"}
 			cmd := NewCmd(f, func(_ context.Context, o *options) error {
 				r := o.request
-				got = parsed{Name: r.name, Runtime: r.runtime, File: r.file, DryRun: o.dryRun, Args: r.args, Follow: o.follow,
+				got = parsed{Name: r.name, Runtime: r.runtime, File: r.file, DryRun: string(o.dryRun), Args: r.args, Follow: o.follow,
 					Remove: o.remove, Quiet: o.quiet, Timeout: r.timeout, TTL: r.ttl}
 				return nil
 			})

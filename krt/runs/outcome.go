@@ -31,9 +31,12 @@ func ExitCode(run *corev1alpha1.Run) int {
 }
 
 // Outcome puts into one line how a finished Run ended.
-func Outcome(run *corev1alpha1.Run) string {
+func Outcome(run *corev1alpha1.Run) string { return "Run " + run.Name + " " + Ending(run) }
+
+// Ending is Outcome without the name of the Run.
+func Ending(run *corev1alpha1.Run) string {
 	status := run.Status
-	text := fmt.Sprintf("Run %s %s", run.Name, status.Phase)
+	text := string(status.Phase)
 	if d, ok := Execution(run, time.Time{}); ok {
 		text += " after " + Duration(d)
 	}

@@ -3,8 +3,10 @@ package runs
 
 import (
 	"context"
+	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +22,37 @@ func Get(ctx context.Context, c client.Reader, namespace, name string) (*corev1a
 		return nil, cli.Missing(err, cli.KindRun, namespace, name)
 	}
 	return run, nil
+}
+
+// chunk is how many Runs are read with one request.
+const chunk = 500
+
+// Each reads Runs page by page and hands each one to visit.
+func Each(ctx context.Context, c client.Reader, opts *client.ListOptions, visit func(*corev1alpha1.Run)) error {
+	opts.Limit = chunk
+	for {
+		var list corev1alpha1.RunList
+		if err := c.List(ctx, &list, opts); err != nil {
+			return fmt.Errorf("listing Runs: %w", err)
+		}
+		for i := range list.Items {
+			visit(&list.Items[i])
+		}
+		if opts.Continue = list.Continue; opts.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// Unfinished selects the Runs that are in no terminal phase.
+func Unfinished() fields.Selector {
+	var terms []fields.Selector
+	for _, phase := range corev1alpha1.RunPhases() {
+		if phase.IsTerminal() {
+			terms = append(terms, fields.OneTermNotEqualSelector("status.phase", string(phase)))
+		}
+	}
+	return fields.AndSelectors(terms...)
 }
 
 // CancelMode says what else a request to cancel asks for.

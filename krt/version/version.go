@@ -69,7 +69,7 @@ func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 		Short: "Show the versions of krt and of the cluster",
 		Long: `Show the version of krt, of the cluster's Kubernetes, and the images of the components of kruntimes, as far as you may
 see them. Without a configured cluster only the first is shown.`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if opts.output != "" && opts.output != "json" && opts.output != "yaml" {

@@ -72,9 +72,14 @@ func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&opts.goal, "for", goalEnded, "The `point` to wait for: ended, succeeded, scheduled, running, deleted")
-	flags.DurationVar(&opts.timeout, "timeout", 0, "Give up after this `duration` (default: never)")
+	cli.DurationVar(flags, &opts.timeout, "timeout", "Give up after this `duration` (default: never)")
 	complete.Flag(cmd, "for", complete.Words(goalEnded, goalSucceeded, goalScheduled, goalRunning, goalDeleted))
 	return cmd
+}
+
+// aims are the points as a sentence calls them: waiting for a Run to ….
+var aims = map[string]string{
+	goalEnded: "end", goalSucceeded: "succeed", goalRunning: "start", goalScheduled: "get a Pod", goalDeleted: "be deleted",
 }
 
 // verdict is what the sight of a Run means for a goal.
@@ -162,11 +167,11 @@ func one(ctx context.Context, o *options, c client.WithWatch, key client.ObjectK
 		case verdict == yes:
 			return report(o, key.Name, string(sight.Object.Status.Phase))
 		case verdict == never:
-			return fmt.Errorf("the Run %s cannot be %s any more: %s", key.Name, o.goal, runs.Outcome(sight.Object))
+			return fmt.Errorf("Run %s did not %s: %s", key.Name, aims[o.goal], runs.Ending(sight.Object))
 		case sight.Deleted && o.goal == goalDeleted:
 			return report(o, key.Name, "deleted")
 		case sight.Deleted:
-			return fmt.Errorf("the Run %s was deleted before it was %s", key.Name, o.goal)
+			return fmt.Errorf("Run %s was deleted before it could %s", key.Name, aims[o.goal])
 		}
 	}
 	return timedOut(ctx, o, key.Name, ctx.Err())
@@ -175,7 +180,7 @@ func one(ctx context.Context, o *options, c client.WithWatch, key client.ObjectK
 // timedOut puts the end of a context into words.
 func timedOut(ctx context.Context, o *options, name string, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &cli.ExitError{Code: cli.ExitFailed, Err: fmt.Errorf("the Run %s is not %s after %s", name, o.goal, o.timeout)}
+		return &cli.ExitError{Code: cli.ExitFailed, Err: fmt.Errorf("timed out after %s waiting for Run %s to %s", o.timeout, name, aims[o.goal])}
 	}
 	return err
 }

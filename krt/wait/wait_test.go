@@ -63,14 +63,14 @@ func TestWait(t *testing.T) {
 	}{
 		"the end":                           {args: []string{"build"}, story: becomes(corev1alpha1.RunRunning, corev1alpha1.RunFailed), want: "run.kruntimes.io/build Failed\n"},
 		"success":                           {args: []string{"run", "build", "--for", "condition=Succeeded"}, story: becomes(corev1alpha1.RunSucceeded), want: "run.kruntimes.io/build Succeeded\n"},
-		"success that cannot come any more": {args: []string{"build", "--for", "succeeded"}, story: becomes(corev1alpha1.RunFailed), wantErr: "the Run build cannot be succeeded any more: Run build Failed", wantCode: cli.ExitFailed},
+		"success that cannot come any more": {args: []string{"build", "--for", "succeeded"}, story: becomes(corev1alpha1.RunFailed), wantErr: "Run build did not succeed: Failed", wantCode: cli.ExitFailed},
 		"the start":                         {args: []string{"build", "--for", "running"}, story: becomes(corev1alpha1.RunScheduled, corev1alpha1.RunRunning), want: "run.kruntimes.io/build Running\n"},
 		"a Pod":                             {args: []string{"build", "--for", "scheduled"}, story: becomes(corev1alpha1.RunScheduled), want: "run.kruntimes.io/build Scheduled\n"},
 		"what has come to pass already":     {args: []string{"old"}, want: "run.kruntimes.io/old Succeeded\n"},
 		"deletion":                          {args: []string{"build", "--for", "deleted"}, story: deleted, want: "run.kruntimes.io/build deleted\n"},
 		"deletion of what is not there":     {args: []string{"nope", "--for", "deleted"}, want: "run.kruntimes.io/nope deleted\n"},
-		"the end of what is deleted":        {args: []string{"build"}, story: deleted, wantErr: "the Run build was deleted before it was ended", wantCode: cli.ExitFailed},
-		"too long":                          {args: []string{"build", "--timeout", "2s"}, wantErr: "the Run build is not ended after 2s", wantCode: cli.ExitFailed},
+		"the end of what is deleted":        {args: []string{"build"}, story: deleted, wantErr: "Run build was deleted before it could end", wantCode: cli.ExitFailed},
+		"too long":                          {args: []string{"build", "--timeout", "2s"}, wantErr: "timed out after 2s waiting for Run build to end", wantCode: cli.ExitFailed},
 		"what is not there":                 {args: []string{"nope"}, wantErr: `there is no Run "nope" in namespace "team"`, wantCode: cli.ExitFailed},
 		"an unknown point":                  {args: []string{"build", "--for", "ready"}, wantErr: "--for ready: there is no such point", wantCode: cli.ExitUsage},
 	}

@@ -49,11 +49,11 @@ func TestRunMakesUpAName(t *testing.T) {
 func TestADryRunLeavesNothing(t *testing.T) {
 	namespace := shared.Namespace(t)
 	config := kubeconfig(t, shared.Config(), namespace)
-	got := run(t, config, "", "run", "build", "-r", "bash", "--dry-run", "server", "-o", "jsonpath={.metadata.uid} {.spec.runtime}", "--", "true")
+	got := run(t, config, "", "run", "build", "-r", "bash", "--dry-run=server", "-o", "jsonpath={.metadata.uid} {.spec.runtime}", "--", "true")
 	if got.code != cli.ExitOK || !strings.HasSuffix(got.out, " bash") || len(got.out) < 36 {
 		t.Errorf("got %+v", got)
 	}
-	args := []string{"run", "build", "-r", "bash", "--dry-run", "server"}
+	args := []string{"run", "build", "-r", "bash", "--dry-run=server"}
 	for i := range 300 {
 		args = append(args, "-e", fmt.Sprintf("V%d=x", i))
 	}
@@ -69,7 +69,7 @@ func TestADryRunLeavesNothing(t *testing.T) {
 // What "krt run --dry-run client" prints must be a manifest that the API server takes as it is.
 func TestAClientDryRunIsAManifest(t *testing.T) {
 	namespace := shared.Namespace(t)
-	got := run(t, kubeconfig(t, shared.Config(), namespace), "", "run", "build", "-r", "bash", "--dry-run", "client", "-o", "json", "--", "true")
+	got := run(t, kubeconfig(t, shared.Config(), namespace), "", "run", "build", "-r", "bash", "--dry-run=client", "-o", "json", "--", "true")
 	object := &corev1alpha1.Run{}
 	decoder := json.NewDecoder(strings.NewReader(got.out))
 	decoder.DisallowUnknownFields()
@@ -106,6 +106,8 @@ func TestGetDescribeCancelAndWait(t *testing.T) {
 		{args: []string{"get", "run", "two", "-o", "jsonpath={.status.phase}"}, want: "Pending"},
 		{args: []string{"describe", "run", "one"}, want: "Phase: Failed (ScriptFailed)"},
 		{args: []string{"describe", "run", "two"}, want: "Runtime: bash (does not exist)"},
+		{args: []string{"cancel", "--all", "--dry-run=server"}, want: "run.kruntimes.io/two would be cancelled (server dry run)\n"},
+		{args: []string{"get", "runs", "--no-headers", "--sort-by", ".status.phase"}, want: "one bash Failed ScriptFailed 3 "},
 		{args: []string{"cancel", "one", "two"}, want: "run.kruntimes.io/two cancel requested\n"},
 		{args: []string{"get", "run", "two", "-o", "jsonpath={.spec.cancelRequested}"}, want: "true"},
 		{args: []string{"wait", "one"}, want: "run.kruntimes.io/one Failed\n"},
