@@ -37,7 +37,7 @@ func TestManifests(t *testing.T) {
 			}
 		})
 	}
-	for _, source := range []string{"examples/runtimes.yaml", "examples/runs/hello.yaml", "README.md"} {
+	for _, source := range []string{"examples/runtimes.yaml", "examples/runs/first.yaml", "README.md"} {
 		if perSource[source] == 0 {
 			t.Errorf("found no manifest in %s", source)
 		}
