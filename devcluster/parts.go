@@ -31,7 +31,7 @@ const (
 // volume with which a Pod reaches the API server.
 var kubeControllers = []string{
 	"deployment-controller", "replicaset-controller", "garbage-collector-controller", "namespace-controller",
-	"serviceaccount-controller", "root-ca-certificate-publisher-controller",
+	"serviceaccount-controller", "root-ca-certificate-publisher-controller", "clusterrole-aggregation-controller",
 }
 
 // etcdCommand lets etcd listen on a socket in the state directory only: no port to clash, and nobody else can open it.
