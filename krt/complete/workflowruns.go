@@ -1,8 +1,13 @@
 package complete
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	"kruntimes.io/kruntimes/krt/cli"
 )
@@ -60,4 +65,78 @@ func OneOf(word string, fn Func) Func {
 		}
 		return fn(cmd, args, toComplete)
 	}
+}
+
+// OneExecution completes the name of one Run or, after the word for its kind, of one WorkflowRun.
+func OneExecution(f *cli.Factory) Func {
+	return func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) == 1 {
+			if kind, ok := cli.ParseKind(args[0]); ok && kind == cli.KindWorkflowRun {
+				return WorkflowRuns(f, nil)(cmd, args[1:], toComplete)
+			}
+		}
+		return OneRun(f)(cmd, args, toComplete)
+	}
+}
+
+// Executions completes the names of Runs that keepRun accepts or, after the word for the kind, of WorkflowRuns that
+// keepWorkflowRun accepts. A nil function accepts all.
+func Executions(f *cli.Factory, keepRun func(*corev1alpha1.Run) bool, keepWorkflowRun func(*workflowsv1alpha1.WorkflowRun) bool) Func {
+	return func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			if kind, ok := cli.ParseKind(args[0]); ok && kind == cli.KindWorkflowRun {
+				return WorkflowRuns(f, keepWorkflowRun)(cmd, args[1:], toComplete)
+			}
+		}
+		return Runs(f, keepRun)(cmd, args, toComplete)
+	}
+}
+
+// JobsOf completes the names of the jobs of the WorkflowRun that the command line names.
+func JobsOf(f *cli.Factory) Func {
+	return func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return ofWorkflowRun(cmd, f, args, func(run *workflowsv1alpha1.WorkflowRun) (all []cobra.Completion) {
+			for _, job := range slices.Sorted(maps.Keys(run.Spec.Jobs)) {
+				if strings.HasPrefix(job, toComplete) {
+					all = append(all, cobra.CompletionWithDesc(job, string(run.Status.Jobs[job].Phase)))
+				}
+			}
+			return all
+		})
+	}
+}
+
+// StepsOf completes the names of the steps of the WorkflowRun that the command line names, of one job where the flag
+// --job names it.
+func StepsOf(f *cli.Factory) Func {
+	return func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		chosen, _ := cmd.Flags().GetString("job")
+		return ofWorkflowRun(cmd, f, args, func(run *workflowsv1alpha1.WorkflowRun) (all []cobra.Completion) {
+			for _, job := range slices.Sorted(maps.Keys(run.Spec.Jobs)) {
+				for _, step := range run.Spec.Jobs[job].Steps {
+					if (chosen == "" || chosen == job) && strings.HasPrefix(step.Name, toComplete) && !slices.Contains(all, step.Name) {
+						all = append(all, step.Name)
+					}
+				}
+			}
+			return all
+		})
+	}
+}
+
+// ofWorkflowRun finds the WorkflowRun that the command line names and returns what collect makes of it.
+func ofWorkflowRun(cmd *cobra.Command, f *cli.Factory, args []string, collect func(*workflowsv1alpha1.WorkflowRun) []cobra.Completion) ([]cobra.Completion, cobra.ShellCompDirective) {
+	targets, err := cli.ParseExecutions(args)
+	if err != nil || len(targets) != 1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var list workflowsv1alpha1.WorkflowRunList
+	return names(cmd.Context(), f, &list, func() []cobra.Completion {
+		for i := range list.Items {
+			if list.Items[i].Name == targets[0].Name {
+				return collect(&list.Items[i])
+			}
+		}
+		return nil
+	})
 }

@@ -1,4 +1,4 @@
-// Package logs is the command "krt logs": the output of a Run, as its script wrote it.
+// Package logs is the command "krt logs": the output of a Run, as its script wrote it, or of the steps of a WorkflowRun.
 package logs
 
 import (
@@ -20,8 +20,12 @@ import (
 
 // options are the parsed command line.
 type options struct {
-	name   string
-	follow bool
+	// workflowRun tells that name is that of a WorkflowRun.
+	workflowRun bool
+	name        string
+	// job and step choose among the steps of a WorkflowRun. Empty: all.
+	job, step string
+	follow    bool
 	// tail is how many lines are shown; nil means all.
 	tail       *int
 	since      time.Duration
@@ -33,37 +37,50 @@ const long = `Show the output of a Run, byte for byte: what it wrote to stdout o
 
 The output is in the log of the Pod that executed the Run, and lives as long as that Pod and its log. Of a Run that was
 tried several times, the present or last attempt is shown. With -f, krt waits for a Run that has not started, goes on
-to its end, and says when output may be missing.`
+to its end, and says when output may be missing.
+
+Of a WorkflowRun, the lines of all steps are shown, each behind the names of its job and step. Without -f, one step comes
+after the other; with -f, all that execute at the same time. --tail counts for each step.`
 
 const example = `  krt logs nightly
   krt logs nightly -f
   krt logs nightly --tail 20 --timestamps
-  krt logs nightly 2>/dev/null`
+  krt logs nightly 2>/dev/null
+  krt logs workflowrun ci -f
+  krt logs workflowrun ci --job build --step test`
 
 // NewCmd returns the command. runF replaces the work in tests; nil means the real work.
 func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.Command {
 	if runF == nil {
-		runF = execute
+		runF = func(ctx context.Context, o *options) error {
+			if o.workflowRun {
+				return executeWorkflowRun(ctx, o)
+			}
+			return execute(ctx, o)
+		}
 	}
 	opts := &options{factory: f}
 	cmd := &cobra.Command{
-		Use:               "logs [run] NAME",
-		Short:             "Show the output of a Run",
+		Use:               "logs [run|workflowrun] NAME",
+		Short:             "Show the output of a Run or WorkflowRun",
 		Long:              long,
 		Example:           example,
 		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: complete.OneRun(f),
+		ValidArgsFunction: complete.OneExecution(f),
 	}
 	tail := ""
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		names, err := cli.ParseRuns(args)
+		targets, err := cli.ParseExecutions(args)
 		if err != nil {
 			return err
 		}
-		if len(names) > 1 {
-			return cli.Usagef("one Run at a time, but there are %d names", len(names))
+		if len(targets) > 1 {
+			return cli.Usagef("one %s at a time, but there are %d names", targets[0].Kind, len(targets))
 		}
-		opts.name = names[0]
+		opts.name, opts.workflowRun = targets[0].Name, targets[0].Kind == cli.KindWorkflowRun
+		if !opts.workflowRun && (opts.job != "" || opts.step != "") {
+			return cli.Usagef("--job and --step choose among the steps of a WorkflowRun: write workflowrun/%s if that is one", opts.name)
+		}
 		if opts.tail, err = parseTail(tail); err != nil {
 			return err
 		}
@@ -73,7 +90,11 @@ func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 		return runF(cmd.Context(), opts)
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&opts.follow, "follow", "f", false, "Go on until the Run has ended")
+	flags.StringVar(&opts.job, "job", "", "Of a WorkflowRun: show only the steps of the job of this `name`")
+	flags.StringVar(&opts.step, "step", "", "Of a WorkflowRun: show only steps of this `name`")
+	complete.Flag(cmd, "job", complete.JobsOf(f))
+	complete.Flag(cmd, "step", complete.StepsOf(f))
+	flags.BoolVarP(&opts.follow, "follow", "f", false, "Go on until the end")
 	flags.StringVar(&tail, "tail", "all", "Show only the last `n` lines of what there is")
 	flags.DurationVar(&opts.since, "since", 0, "Show only lines of the last `duration`, such as 5m")
 	flags.BoolVar(&opts.timestamps, "timestamps", false, "Put its time before every line")

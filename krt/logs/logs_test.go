@@ -38,7 +38,7 @@ func TestParsing(t *testing.T) {
 		"a name after a kind": {args: []string{"run", "build", "-f", "--timestamps"}, want: parsed{Name: "build", Follow: true, Timestamps: true}},
 		"bounds":              {args: []string{"run/build", "--tail", "0", "--since", "5m"}, want: parsed{Name: "build", Tail: ptr.To(0), Since: 5 * time.Minute}},
 		"all lines":           {args: []string{"build", "--tail=-1"}, want: parsed{Name: "build"}},
-		"no name":             {wantErr: "which Run?"},
+		"no name":             {wantErr: "which Run or WorkflowRun?"},
 		"two names":           {args: []string{"a", "b"}, wantErr: "one Run at a time, but there are 2 names"},
 		"a tail of words":     {args: []string{"a", "--tail", "some"}, wantErr: "--tail some: must be a number of lines, or all"},
 		"a time to come":      {args: []string{"a", "--since", "-1s"}, wantErr: "--since -1s: must not be negative"},

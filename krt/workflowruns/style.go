@@ -65,3 +65,9 @@ func Spinner(n int) string {
 
 // still is the sign of what is active in a picture that does not move.
 const still = "●"
+
+// Step colours a text by the step that it comes from. Steps that follow one another differ.
+func (s Style) Step(n int, text string) string {
+	colours := []string{"36", "33", "35", "34", "32", "96", "93", "95", "94", "92"}
+	return s.paint(colours[n%len(colours)], text)
+}
