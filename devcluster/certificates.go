@@ -42,9 +42,9 @@ func makeCredentials(d dirs, o *Options) (*credentials, error) {
 		from func() (pki.Pair, error)
 	}{
 		{&server, func() (pki.Pair, error) {
-			return authority.Server(partAPIServer, loopback, serviceIP, "localhost", "kubernetes.default.svc")
+			return authority.Server(PartAPIServer, loopback, serviceIP, "localhost", "kubernetes.default.svc")
 		}},
-		{&kubeletServer, func() (pki.Pair, error) { return authority.Server(partKubelet, loopback, "localhost") }},
+		{&kubeletServer, func() (pki.Pair, error) { return authority.Server(PartKubelet, loopback, "localhost") }},
 		{&kubeletClient, func() (pki.Pair, error) { return authority.Client(certKubeletClient) }},
 		{&signing, pki.SigningKey},
 		{&c.admin, func() (pki.Pair, error) { return authority.Client("dev-admin", groupMasters) }},
@@ -56,7 +56,7 @@ func makeCredentials(d dirs, o *Options) (*credentials, error) {
 		}
 	}
 	for name, pair := range map[string]pki.Pair{
-		partAPIServer: server, partKubelet: kubeletServer, certKubeletClient: kubeletClient, certServiceAccounts: signing,
+		PartAPIServer: server, PartKubelet: kubeletServer, certKubeletClient: kubeletClient, certServiceAccounts: signing,
 	} {
 		if err := pair.WriteFiles(d.pki(), name); err != nil {
 			return nil, err

@@ -213,14 +213,14 @@ func TestWavesPutKindsFirst(t *testing.T) {
 func TestPartsListenOnTheLoopbackInterfaceOnly(t *testing.T) {
 	d := dirs{state: "/state", sockets: "/state"}
 	for name, args := range map[string][]string{
-		partEtcd: d.etcdCommand("etcd").Args, partAPIServer: d.apiServerCommand("kube-apiserver", 6443).Args,
-		partControllerManager: d.controllerManagerCommand("kube-controller-manager").Args,
+		PartEtcd: d.etcdCommand("etcd").Args, PartAPIServer: d.apiServerCommand("kube-apiserver", 6443).Args,
+		PartControllerManager: d.controllerManagerCommand("kube-controller-manager").Args,
 	} {
 		for _, argument := range args {
 			flag, value, _ := strings.Cut(argument, "=")
 			local := strings.HasPrefix(value, "unix://") || value == loopback || value == "0"
 			if listens := strings.HasPrefix(flag, "--listen") || flag == "--bind-address" ||
-				flag == "--secure-port" && name == partControllerManager; listens && !local {
+				flag == "--secure-port" && name == PartControllerManager; listens && !local {
 				t.Errorf("%s listens with %s", name, argument)
 			}
 		}

@@ -36,7 +36,7 @@ func (c *Cluster) binary(b controlplane.Binary) string {
 }
 
 func (c *Cluster) startEtcd(ctx context.Context) error {
-	p, err := c.spawn(partEtcd, c.dirs.etcdCommand(c.binary(controlplane.Etcd)))
+	p, err := c.spawn(PartEtcd, c.dirs.etcdCommand(c.binary(controlplane.Etcd)))
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func choosePort(wanted int) (int, error) {
 
 func (c *Cluster) tryAPIServer(ctx context.Context, port int) error {
 	command := c.dirs.apiServerCommand(c.binary(controlplane.APIServer), port)
-	p, err := c.spawn(partAPIServer, command)
+	p, err := c.spawn(PartAPIServer, command)
 	if err != nil {
 		return err
 	}
@@ -142,11 +142,11 @@ func (c *Cluster) waitForAPIServer(ctx context.Context, config *rest.Config, p *
 }
 
 func (c *Cluster) startControllerManager(ctx context.Context) error {
-	err := c.creds.writeKubeconfig(c.dirs.kubeconfigOf(partControllerManager), c.config.Host, certificateUser(c.creds.controllerManager))
+	err := c.creds.writeKubeconfig(c.dirs.kubeconfigOf(PartControllerManager), c.config.Host, certificateUser(c.creds.controllerManager))
 	if err != nil {
 		return err
 	}
-	p, err := c.spawn(partControllerManager, c.dirs.controllerManagerCommand(c.binary(controlplane.ControllerManager)))
+	p, err := c.spawn(PartControllerManager, c.dirs.controllerManagerCommand(c.binary(controlplane.ControllerManager)))
 	if err != nil {
 		return err
 	}

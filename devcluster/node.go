@@ -20,7 +20,7 @@ const (
 // startKubelet runs the stand-in as a process of its own: it is the parent of everything that runs in Pods, and so can
 // tell what they left behind. When this process dies in whatever way, the stand-in is told and ends them all.
 func (c *Cluster) startKubelet(ctx context.Context) error {
-	if err := c.creds.writeKubeconfig(c.dirs.kubeconfigOf(partKubelet), c.config.Host, certificateUser(c.creds.kubelet)); err != nil {
+	if err := c.creds.writeKubeconfig(c.dirs.kubeconfigOf(PartKubelet), c.config.Host, certificateUser(c.creds.kubelet)); err != nil {
 		return err
 	}
 	config, err := c.kubeletConfig()
@@ -35,9 +35,9 @@ func (c *Cluster) startKubelet(ctx context.Context) error {
 		return err
 	}
 	command := c.options.Binaries.Kubelet
-	p, err := c.spawn(partKubelet, process.Command{
+	p, err := c.spawn(PartKubelet, process.Command{
 		Path: command[0], Args: append(command[1:len(command):len(command)], "--config="+c.dirs.kubeletConfig()),
-		LogFile: c.dirs.log(partKubelet), ParentDeath: syscall.SIGTERM,
+		LogFile: c.dirs.log(PartKubelet), ParentDeath: syscall.SIGTERM,
 	})
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func (c *Cluster) kubeletConfig() (*kubelet.Config, error) {
 		return nil, fmt.Errorf("parsing the API server's address: %w", err)
 	}
 	return &kubelet.Config{
-		Kubeconfig: c.dirs.kubeconfigOf(partKubelet), NodeName: NodeName, PodsDir: c.dirs.pods(),
+		Kubeconfig: c.dirs.kubeconfigOf(PartKubelet), NodeName: NodeName, PodsDir: c.dirs.pods(),
 		Programs: map[string]string{imageRuntimed: c.options.Binaries.Runtimed, imageRuntimeServer: c.options.Binaries.RuntimeServer},
 		// A container gets the host's PATH and where the API server is, and nothing else of the caller's environment,
 		// which may hold secrets.
@@ -61,7 +61,7 @@ func (c *Cluster) kubeletConfig() (*kubelet.Config, error) {
 			"KUBERNETES_SERVICE_HOST": api.Hostname(), "KUBERNETES_SERVICE_PORT": api.Port(),
 			"KUBERNETES_SERVICE_PORT_HTTPS": api.Port(),
 		},
-		CertFile: c.dirs.cert(partKubelet), KeyFile: c.dirs.key(partKubelet),
+		CertFile: c.dirs.cert(PartKubelet), KeyFile: c.dirs.key(PartKubelet),
 		ClientCAFile: c.dirs.cert(certAuthority), ClientNames: []string{certKubeletClient},
 	}, nil
 }

@@ -8,14 +8,20 @@ import (
 	"kruntimes.io/kruntimes/devcluster/process"
 )
 
-// The parts of a cluster, as errors, logs and `krt dev status` call them.
+// The parts of a cluster, as State, errors and logs call them.
 const (
-	partEtcd              = "etcd"
-	partAPIServer         = "kube-apiserver"
-	partControllerManager = "kube-controller-manager"
-	partKubelet           = "kubelet"
-	partManager           = "manager"
-	partScheduler         = "scheduler"
+	// PartEtcd holds the data.
+	PartEtcd = "etcd"
+	// PartAPIServer is the API server of Kubernetes.
+	PartAPIServer = "kube-apiserver"
+	// PartControllerManager runs those controllers of Kubernetes that Runtimes rest on.
+	PartControllerManager = "kube-controller-manager"
+	// PartKubelet is the stand-in that runs Pods.
+	PartKubelet = "kubelet"
+	// PartManager runs the controllers of kruntimes.
+	PartManager = "manager"
+	// PartScheduler gives Runs to Pods.
+	PartScheduler = "scheduler"
 )
 
 const (
@@ -46,7 +52,7 @@ func (d dirs) etcdCommand(binary string) process.Command {
 			"--unsafe-no-fsync", "--snapshot-count=50000", "--quota-backend-bytes=4294967296",
 			"--auto-compaction-mode=periodic", "--auto-compaction-retention=5m",
 		},
-		LogFile: d.log(partEtcd),
+		LogFile: d.log(PartEtcd),
 	}
 }
 
@@ -57,7 +63,7 @@ func (d dirs) apiServerCommand(binary string, port int) process.Command {
 			"--etcd-servers=unix://" + d.etcdSocket(),
 			"--bind-address=" + loopback, "--advertise-address=" + loopback, fmt.Sprintf("--secure-port=%d", port),
 			"--endpoint-reconciler-type=none",
-			"--tls-cert-file=" + d.cert(partAPIServer), "--tls-private-key-file=" + d.key(partAPIServer),
+			"--tls-cert-file=" + d.cert(PartAPIServer), "--tls-private-key-file=" + d.key(PartAPIServer),
 			"--client-ca-file=" + d.cert(certAuthority),
 			"--kubelet-certificate-authority=" + d.cert(certAuthority),
 			"--kubelet-client-certificate=" + d.cert(certKubeletClient), "--kubelet-client-key=" + d.key(certKubeletClient),
@@ -69,7 +75,7 @@ func (d dirs) apiServerCommand(binary string, port int) process.Command {
 			"--authorization-mode=RBAC", "--anonymous-auth=false", "--allow-privileged=true", "--profiling=false",
 			"--shutdown-delay-duration=0s", "--v=1",
 		},
-		LogFile: d.log(partAPIServer),
+		LogFile: d.log(PartAPIServer),
 	}
 }
 
@@ -78,13 +84,13 @@ func (d dirs) controllerManagerCommand(binary string) process.Command {
 	return process.Command{
 		Path: binary,
 		Args: []string{
-			"--kubeconfig=" + d.kubeconfigOf(partControllerManager), "--controllers=" + strings.Join(kubeControllers, ","),
+			"--kubeconfig=" + d.kubeconfigOf(PartControllerManager), "--controllers=" + strings.Join(kubeControllers, ","),
 			"--use-service-account-credentials=true", "--root-ca-file=" + d.cert(certAuthority),
 			"--service-account-private-key-file=" + d.key(certServiceAccounts),
 			"--leader-elect=false", "--secure-port=0", "--profiling=false",
 			"--kube-api-qps=200", "--kube-api-burst=400", "--v=1",
 		},
-		LogFile: d.log(partControllerManager),
+		LogFile: d.log(PartControllerManager),
 	}
 }
 

@@ -49,7 +49,7 @@ func (c *Cluster) components() []component {
 	groups := c.options.Groups
 	return []component{
 		{
-			part: partManager, account: config.ManagerServiceAccount, binary: c.options.Binaries.Manager,
+			part: PartManager, account: config.ManagerServiceAccount, binary: c.options.Binaries.Manager,
 			args: []string{"--groups=" + strings.Join(groups, ","), "--node-image=" + nodeImage,
 				"--runtimed-cluster-role=" + config.RuntimedClusterRole, "--metrics-address=" + off, "--health-address=" + off},
 			inside: func(ctx context.Context, api *rest.Config) error {
@@ -58,7 +58,7 @@ func (c *Cluster) components() []component {
 			},
 		},
 		{
-			part: partScheduler, account: config.SchedulerServiceAccount, binary: c.options.Binaries.Scheduler,
+			part: PartScheduler, account: config.SchedulerServiceAccount, binary: c.options.Binaries.Scheduler,
 			args: []string{"--metrics-address=" + off, "--health-address=" + off},
 			inside: func(ctx context.Context, api *rest.Config) error {
 				return scheduler.Run(ctx, scheduler.Options{Config: api, MetricsAddress: off, HealthAddress: off})
