@@ -1,5 +1,6 @@
 // Command demo shows the main job on the embedded control plane: two warm Runtimes, scripts from files run on them
-// with their output, outputs and exit codes, and then 50 Runs at once. It exits 0 only if every result is right.
+// with their output, outputs and exit codes, 50 Runs at once, and two WorkflowRuns with their trees, logs and outputs. It
+// exits 0 only if every result is right.
 package main
 
 import (
@@ -96,7 +97,10 @@ func (d *demo) steps(ctx context.Context, begin time.Time) error {
 	if err := d.runMany(ctx, 50); err != nil {
 		return err
 	}
-	fmt.Printf("\nAll of it is right. The demo took %s.\n", since(begin))
+	if err := d.runWorkflows(ctx); err != nil {
+		return err
+	}
+	fmt.Printf("\nAll of it is right. The demo took %s.\n\nNext: bin/krt dev up, and look around by hand as README.md says.\n", since(begin))
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -55,7 +56,7 @@ func (d *demo) runScripts(ctx context.Context) error {
 		if err := d.client.Get(ctx, client.ObjectKey{Namespace: d.namespace, Name: s.name}, run); err != nil {
 			return fmt.Errorf("reading run %s: %w", s.name, err)
 		}
-		say("exit code %d, phase %s, outputs %v", code, run.Status.Phase, run.Status.Outputs)
+		say("exit code %d, phase %s%s", code, run.Status.Phase, outputs(run))
 		if code != s.exitCode || run.Status.Phase != s.phase {
 			return fmt.Errorf("run %s: exit code %d and phase %s, want %d and %s (%s)", s.name, code, run.Status.Phase, s.exitCode, s.phase, run.Status.Message)
 		}
@@ -115,12 +116,30 @@ func (d *demo) runMany(ctx context.Context, n int) error {
 	return checkSquares(runs.Items, n)
 }
 
+// outputs lists the outputs of a Run, ready to be appended to a sentence; quoted, so that line breaks show.
+func outputs(run *corev1alpha1.Run) string {
+	text := ""
+	for _, name := range slices.Sorted(maps.Keys(run.Status.Outputs)) {
+		text += fmt.Sprintf(", output %s=%q", name, string(run.Status.Outputs[name]))
+	}
+	return text
+}
+
+// shownRuns is how many of many Runs are shown.
+const shownRuns = 5
+
+// printRuns shows the first few Runs.
 func printRuns(runs []corev1alpha1.Run) error {
+	more := len(runs) - shownRuns
+	runs = runs[:min(len(runs), shownRuns)]
 	w := tabwriter.NewWriter(os.Stdout, 2, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "    RUN\tPHASE\tEXIT\tPOD\tSCHEDULED→STARTED\tSTARTED→FINISHED")
 	for _, r := range runs {
 		s := r.Status
 		fmt.Fprintf(w, "    %s\t%s\t%s\t%s\t%s\t%s\n", r.Name, s.Phase, exitCode(s.ExitCode), s.AssignedPod, between(s.ScheduledTime, s.StartTime), between(s.StartTime, s.CompletionTime))
+	}
+	if more > 0 {
+		fmt.Fprintf(w, "    … and %d more\n", more)
 	}
 	return w.Flush()
 }

@@ -15,11 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 )
 
 func scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	utilruntime.Must(corev1alpha1.AddToScheme(s))
+	utilruntime.Must(workflowsv1alpha1.AddToScheme(s))
 	return s
 }
 

@@ -92,6 +92,8 @@ func TestTables(t *testing.T) {
 		"runs":                      {args: []string{"runs"}, golden: "runs.txt"},
 		"runs, wide":                {args: []string{"runs", "-o", "wide"}, golden: "runs-wide.txt"},
 		"runs of all namespaces":    {args: []string{"run", "-A"}, golden: "runs-all-namespaces.txt"},
+		"runs, with labels":         {args: []string{"runs", "-A", "--show-labels", "-l", "team=data"}, golden: "runs-labels.txt"},
+		"runs, in another order":    {args: []string{"runs", "--sort-by", ".status.startTime", "-o", "name"}, golden: "runs-sorted.txt"},
 		"runtimes":                  {args: []string{"runtimes"}, golden: "runtimes.txt"},
 		"runtimes, wide":            {args: []string{"runtime", "-o", "wide"}, golden: "runtimes-wide.txt"},
 		"both kinds":                {args: []string{"runtimes,runs", "bash", "failed"}, golden: "both.txt"},
@@ -152,6 +154,8 @@ func TestRefusals(t *testing.T) {
 		"names and a selector":    {args: []string{"run", "x", "-l", "a=b"}, want: "give names or a selector, not both", wantCode: cli.ExitUsage},
 		"a selector that is none": {args: []string{"runs", "-l", "a=b=c"}, want: "--selector a=b=c: found '=', expected: ',' or 'end of string'", wantCode: cli.ExitUsage},
 		"a watch of two kinds":    {args: []string{"runs,runtimes", "-w"}, want: "-w watches one kind, or one object", wantCode: cli.ExitUsage},
+		"a watch in an order":     {args: []string{"runs", "-w", "--sort-by", ".a"}, want: "-w shows changes as they come: --sort-by cannot order them", wantCode: cli.ExitUsage},
+		"an order that is none":   {args: []string{"runs", "--sort-by", "{.a"}, want: "--sort-by {.a: unclosed action", wantCode: cli.ExitUsage},
 		"two ways of naming":      {args: []string{"run/a", "b"}, want: `"b": write either KIND NAME... or KIND/NAME..., not both`, wantCode: cli.ExitUsage},
 	}
 	for name, tc := range cases {
