@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 
 	"kruntimes.io/kruntimes/devcluster/controlplane"
@@ -25,8 +26,14 @@ type Cluster struct {
 	dirs    dirs
 	creds   *credentials
 	config  *rest.Config
+	log     logr.Logger
+	// ctx ends with the cluster, and with it what watches the parts; cancel ends it.
+	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	started time.Time
+
+	// replacing is held while a part is replaced, and from the beginning of the end: nothing is started after that.
+	replacing sync.Mutex
 
 	mu    sync.Mutex
 	parts []*part // in the order of their start
@@ -62,7 +69,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	c := &Cluster{options: options, cancel: cancel, started: options.Clock.Now(), phase: Starting, done: make(chan struct{})}
+	c := &Cluster{options: options, log: logr.FromContextOrDiscard(ctx), ctx: ctx, cancel: cancel, started: options.Clock.Now(), phase: Starting, done: make(chan struct{})}
 	if err := c.prepare(); err != nil {
 		cancel(err)
 		release()

@@ -41,7 +41,7 @@ func (c *Cluster) startEtcd(ctx context.Context) error {
 		return err
 	}
 	p.Address = "unix://" + c.dirs.etcdSocket()
-	if err := c.add(ctx, p); err != nil {
+	if err := c.add(p); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, etcdTimeout, fmt.Errorf("etcd does not listen after %s", etcdTimeout))
@@ -116,9 +116,10 @@ func (c *Cluster) tryAPIServer(ctx context.Context, port int) error {
 	c.config = config
 	c.mu.Unlock()
 	if err := c.creds.writeKubeconfig(c.dirs.kubeconfig(), config.Host, certificateUser(c.creds.admin)); err != nil {
+		p.stop() // The end of the cluster ends only what is a part of it.
 		return err
 	}
-	return c.add(ctx, p)
+	return c.add(p)
 }
 
 func (c *Cluster) waitForAPIServer(ctx context.Context, config *rest.Config, p *part) error {
@@ -150,7 +151,7 @@ func (c *Cluster) startControllerManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.add(ctx, p)
+	return c.add(p)
 }
 
 // waitForNode returns when the stand-in has registered its Node and takes Pods.

@@ -43,7 +43,7 @@ func (c *Cluster) startKubelet(ctx context.Context) error {
 		return err
 	}
 	p.stop = func() { p.process.Stop(syscall.SIGTERM, kubeletGrace) }
-	return c.add(ctx, p)
+	return c.add(p)
 }
 
 func (c *Cluster) kubeletConfig() (*kubelet.Config, error) {

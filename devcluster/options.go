@@ -15,8 +15,8 @@ import (
 	"kruntimes.io/kruntimes/manager"
 )
 
-// Options says what a dev cluster consists of. The zero value is a whole cluster in the default state directory, with
-// the programs of kruntimes taken from beside the running executable.
+// Options says what a dev cluster consists of. The zero value of every field but Environ makes a whole cluster in
+// the default state directory, with the programs of kruntimes taken from beside the running executable.
 type Options struct {
 	// StateDir holds everything that the cluster writes. Default: DefaultStateDir. One cluster at a time per directory.
 	StateDir string
@@ -36,7 +36,7 @@ type Options struct {
 	OwnsProcess bool
 	// Progress receives lines for people during the start. Default: nothing is written.
 	Progress io.Writer
-	// Environ is the environment in which variables are looked up. Default: that of the process.
+	// Environ is the environment in which variables are looked up, as os.Environ returns it. Required.
 	Environ []string
 	// Clock tells the time. Default: the real one.
 	Clock clock.WithTicker
@@ -75,7 +75,7 @@ func (o *Options) complete() error {
 		o.Progress = io.Discard
 	}
 	if o.Environ == nil {
-		o.Environ = os.Environ()
+		return errors.New("no environment to look variables up in")
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

@@ -3,6 +3,7 @@ package devcluster
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -86,9 +87,9 @@ func (c *Cluster) startComponent(ctx context.Context, component component) error
 		return err
 	}
 	if c.options.SeparateProcesses {
-		return c.spawnComponent(ctx, component)
+		return c.spawnComponent(component)
 	}
-	log, err := fileLogger(c.dirs.log(component.part))
+	log, file, err := fileLogger(c.dirs.log(component.part))
 	if err != nil {
 		return err
 	}
@@ -96,14 +97,20 @@ func (c *Cluster) startComponent(ctx context.Context, component component) error
 		Host: c.config.Host, BearerTokenFile: c.dirs.token(component.part), QPS: -1, UserAgent: component.part,
 		TLSClientConfig: rest.TLSClientConfig{CAData: c.creds.authority.CertPEM},
 	}
-	return c.add(ctx, c.inside(logr.NewContext(ctx, log), component.part, func(ctx context.Context) error {
+	return c.add(c.inside(logr.NewContext(ctx, log), component.part, func(ctx context.Context) error {
+		defer file.Close()
 		return component.inside(ctx, api)
 	}))
 }
 
 // Crash kills manager or scheduler without warning and starts it again, as the node of a real cluster would. It needs
-// SeparateProcesses. ctx bounds the life of the new process.
-func (c *Cluster) Crash(ctx context.Context, name string) error {
+// SeparateProcesses. The new process lives as long as the cluster, whose end waits for Crash and then forbids it.
+func (c *Cluster) Crash(name string) error {
+	c.replacing.Lock()
+	defer c.replacing.Unlock()
+	if c.ctx.Err() != nil {
+		return fmt.Errorf("crashing %s: %w", name, context.Cause(c.ctx))
+	}
 	for _, component := range c.components() {
 		if component.part != name || !c.options.SeparateProcesses {
 			continue
@@ -113,12 +120,12 @@ func (c *Cluster) Crash(ctx context.Context, name string) error {
 			return fmt.Errorf("%s is not running", name)
 		}
 		p.stop()
-		return c.spawnComponent(ctx, component)
+		return c.spawnComponent(component)
 	}
 	return fmt.Errorf("%s is not a process that can be started again", name)
 }
 
-func (c *Cluster) spawnComponent(ctx context.Context, component component) error {
+func (c *Cluster) spawnComponent(component component) error {
 	kubeconfig := c.dirs.kubeconfigOf(component.part)
 	user := &clientcmdapi.AuthInfo{TokenFile: c.dirs.token(component.part)}
 	if err := c.creds.writeKubeconfig(kubeconfig, c.config.Host, user); err != nil {
@@ -131,7 +138,7 @@ func (c *Cluster) spawnComponent(ctx context.Context, component component) error
 	if err != nil {
 		return err
 	}
-	return c.add(ctx, p)
+	return c.add(p)
 }
 
 // maintainToken writes a token of the component's ServiceAccount to a file and renews it until ctx ends.
@@ -140,16 +147,7 @@ func (c *Cluster) maintainToken(ctx context.Context, component component) error 
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	renew := func() (time.Duration, error) {
-		seconds := int64(tokenLife / time.Second)
-		issued, err := client.CoreV1().ServiceAccounts(config.Namespace).CreateToken(ctx, component.account,
-			&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}, metav1.CreateOptions{})
-		if err != nil {
-			return tokenRetry, fmt.Errorf("asking for a token of ServiceAccount %s: %w", component.account, err)
-		}
-		return tokenLife / 2, writeFile(c.dirs.token(component.part), []byte(issued.Status.Token))
-	}
-	wait, err := renew()
+	wait, err := c.renewToken(ctx, client, component)
 	if err != nil {
 		return err
 	}
@@ -159,31 +157,54 @@ func (c *Cluster) maintainToken(ctx context.Context, component component) error 
 			case <-ctx.Done():
 				return
 			case <-c.options.Clock.After(wait):
-				wait, _ = renew() // a failure is retried long before the old token ends
+			}
+			if wait, err = c.renewToken(ctx, client, component); err != nil && ctx.Err() == nil {
+				c.log.Error(err, "Could not renew token", "part", component.part)
 			}
 		}
 	}()
 	return nil
 }
 
-// fileLogger logs to a file as the component would to standard error.
-func fileLogger(path string) (logr.Logger, error) {
+// renewToken writes a new token and returns when to do so again: at half of its life, or soon after a failure, so that a
+// component never has none that is valid.
+func (c *Cluster) renewToken(ctx context.Context, client kubernetes.Interface, component component) (wait time.Duration, err error) {
+	seconds := int64(tokenLife / time.Second)
+	issued, err := client.CoreV1().ServiceAccounts(config.Namespace).CreateToken(ctx, component.account,
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}, metav1.CreateOptions{})
+	if err != nil {
+		return tokenRetry, fmt.Errorf("asking for a token of ServiceAccount %s: %w", component.account, err)
+	}
+	if err := writeFile(c.dirs.token(component.part), []byte(issued.Status.Token)); err != nil {
+		return tokenRetry, fmt.Errorf("keeping the token of ServiceAccount %s: %w", component.account, err)
+	}
+	// The API server may have given it a shorter life than it was asked for.
+	if half := issued.Status.ExpirationTimestamp.Sub(c.options.Clock.Now()) / 2; half > 0 {
+		return half, nil
+	}
+	return tokenRetry, nil
+}
+
+// fileLogger logs to a file as the component would to standard error. What is logged after the file is closed is lost.
+func fileLogger(path string) (logr.Logger, io.Closer, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {
-		return logr.Logger{}, fmt.Errorf("opening the log: %w", err)
+		return logr.Logger{}, nil, fmt.Errorf("opening the log: %w", err)
 	}
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(encoding), zapcore.Lock(file), zapcore.InfoLevel)
-	return zapr.NewLogger(zap.New(core)), nil
+	return zapr.NewLogger(zap.New(core, zap.ErrorOutput(zapcore.AddSync(io.Discard)))), file, nil
 }
 
-// divertLogs sends what the libraries of Kubernetes log without being asked to a file.
+// divertLogs sends what the libraries of Kubernetes log without being asked to a file, and what the cluster itself logs.
+// The file stays open: the libraries keep the logger for as long as the process lives, which lives for this cluster.
 func (c *Cluster) divertLogs() error {
-	log, err := fileLogger(c.dirs.log("libraries"))
+	log, _, err := fileLogger(c.dirs.log("libraries"))
 	if err != nil {
 		return err
 	}
+	c.log = log
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
 	return nil

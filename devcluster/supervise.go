@@ -36,7 +36,7 @@ const (
 )
 
 // add takes a part into the cluster: from now on its end is the end of the cluster.
-func (c *Cluster) add(ctx context.Context, p *part) error {
+func (c *Cluster) add(p *part) error {
 	c.mu.Lock()
 	c.parts = append(c.parts, p)
 	c.mu.Unlock()
@@ -44,10 +44,10 @@ func (c *Cluster) add(ctx context.Context, p *part) error {
 		select {
 		case <-p.done:
 			// Both may be true at once; then the end was asked for.
-			if ctx.Err() == nil && c.has(p) {
+			if c.ctx.Err() == nil && c.has(p) {
 				c.cancel(&PartError{Part: p.Name, Err: p.err()})
 			}
-		case <-ctx.Done():
+		case <-c.ctx.Done():
 		}
 	}()
 	return c.publish()
@@ -135,6 +135,8 @@ func (c *Cluster) inside(ctx context.Context, name string, run func(context.Cont
 
 // shutdown ends all parts, the last started first, and removes what makes no sense without them.
 func (c *Cluster) shutdown() error {
+	c.replacing.Lock()
+	defer c.replacing.Unlock()
 	c.mu.Lock()
 	parts := slices.Clone(c.parts)
 	c.mu.Unlock()

@@ -18,7 +18,8 @@ import (
 // AssetsVariable is the environment variable that names a directory of ready binaries, as in kubebuilder's envtest.
 const AssetsVariable = "KUBEBUILDER_ASSETS"
 
-// EnsureOptions says what Ensure has to provide and how it reports. The zero value asks for all binaries, silently.
+// EnsureOptions says what Ensure has to provide and how it reports. The zero value of every field but Environ asks for all
+// binaries, silently.
 type EnsureOptions struct {
 	// Progress receives lines for people while something takes longer than a moment. Default: nothing is written.
 	Progress io.Writer
@@ -26,7 +27,7 @@ type EnsureOptions struct {
 	Binaries []Binary
 	// CacheDir is where builds are kept. Default: kruntimes/controlplane in the user's cache directory.
 	CacheDir string
-	// Environ is the environment to look variables up in, and that of the Go command. Default: that of the process.
+	// Environ is the environment to look variables up in, and that of the Go command, as os.Environ returns it. Required.
 	Environ []string
 	// Clock tells the time. Default: the real one.
 	Clock clock.WithTicker
@@ -40,19 +41,30 @@ func (o *EnsureOptions) complete() error {
 		o.Binaries = All()
 	}
 	if o.Environ == nil {
-		o.Environ = os.Environ()
+		return errors.New("no environment to look variables up in")
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
 	if o.CacheDir == "" && lookupEnv(o.Environ, AssetsVariable) == "" {
-		cache, err := os.UserCacheDir()
+		cache, err := userCacheDir(o.Environ)
 		if err != nil {
-			return fmt.Errorf("finding the user's cache directory (set HOME, XDG_CACHE_HOME or %s): %w", AssetsVariable, err)
+			return err
 		}
 		o.CacheDir = filepath.Join(cache, "kruntimes", "controlplane")
 	}
 	return nil
+}
+
+// userCacheDir returns the cache directory that the XDG base directory specification asks for.
+func userCacheDir(environ []string) (string, error) {
+	if cache := lookupEnv(environ, "XDG_CACHE_HOME"); filepath.IsAbs(cache) {
+		return cache, nil
+	}
+	if home := lookupEnv(environ, "HOME"); home != "" {
+		return filepath.Join(home, ".cache"), nil
+	}
+	return "", fmt.Errorf("finding a directory for the cache: none of %s, XDG_CACHE_HOME and HOME is set", AssetsVariable)
 }
 
 // Ensure returns a directory that holds the asked binaries. It builds what is missing, which takes minutes the first

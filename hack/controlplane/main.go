@@ -14,7 +14,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	dir, err := controlplane.Ensure(ctx, controlplane.EnsureOptions{Progress: os.Stderr})
+	dir, err := controlplane.Ensure(ctx, controlplane.EnsureOptions{Progress: os.Stderr, Environ: os.Environ()})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "controlplane:", err)
 		os.Exit(1)

@@ -49,7 +49,7 @@ func run(ctx context.Context) error {
 	defer func() { _ = os.RemoveAll(state) }()
 	title("Starting etcd, kube-apiserver, kube-controller-manager, and kruntimes on top of them")
 	cluster, err := devcluster.Start(ctx, devcluster.Options{
-		StateDir: state, Progress: os.Stdout, OwnsProcess: true,
+		StateDir: state, Progress: os.Stdout, Environ: os.Environ(), OwnsProcess: true,
 		Binaries: devcluster.Binaries{
 			Kubelet:  []string{"bin/krt", "dev", "kubelet"},
 			Runtimed: "bin/runtimed", RuntimeServer: "bin/runtime-server",

@@ -81,7 +81,7 @@ func runUp(ctx context.Context, o *upOptions) error {
 	}
 	o.cluster.Binaries.Kubelet = []string{executable, "dev", "kubelet"}
 	o.cluster.OwnsProcess = true
-	o.cluster.Progress = o.factory.IO.ErrOut
+	o.cluster.Progress, o.cluster.Environ = o.factory.IO.ErrOut, o.factory.Environ
 	began := o.factory.Now()
 	cluster, err := devcluster.Start(ctx, o.cluster)
 	if err != nil {

@@ -61,7 +61,7 @@ func start() (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startDeadline)
 	defer cancel()
 	assets, err := controlplane.Ensure(ctx, controlplane.EnsureOptions{
-		Progress: os.Stderr, Binaries: []controlplane.Binary{controlplane.Etcd, controlplane.APIServer}})
+		Progress: os.Stderr, Environ: os.Environ(), Binaries: []controlplane.Binary{controlplane.Etcd, controlplane.APIServer}})
 	if err != nil {
 		return nil, fmt.Errorf("providing the control plane's binaries: %w", err)
 	}

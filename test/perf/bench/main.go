@@ -34,7 +34,7 @@ func run(ctx context.Context, quick bool, jsonFile string) error {
 	}
 	defer func() { _ = os.RemoveAll(state) }()
 	cluster, err := devcluster.Start(ctx, devcluster.Options{
-		StateDir: state, Progress: os.Stderr, OwnsProcess: true, SeparateProcesses: true,
+		StateDir: state, Progress: os.Stderr, Environ: os.Environ(), OwnsProcess: true, SeparateProcesses: true,
 		Binaries: devcluster.Binaries{
 			Kubelet:  []string{"bin/krt", "dev", "kubelet"},
 			Runtimed: "bin/runtimed", RuntimeServer: "bin/runtime-server", Manager: "bin/manager", Scheduler: "bin/scheduler",

@@ -106,7 +106,7 @@ func provide(dir string) error {
 			return err
 		}
 	}
-	source, err := controlplane.Ensure(context.Background(), controlplane.EnsureOptions{Progress: os.Stderr})
+	source, err := controlplane.Ensure(context.Background(), controlplane.EnsureOptions{Progress: os.Stderr, Environ: os.Environ()})
 	if err != nil {
 		return err
 	}

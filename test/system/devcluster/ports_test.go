@@ -34,7 +34,7 @@ func TestPortThatIsTakenInTheLastMomentIsReplaced(t *testing.T) {
 	// The name of the state directory is too long for sockets, too.
 	state := filepath.Join(t.TempDir(), "a-state-directory-whose-name-is-too-long-for-unix-sockets-below-it")
 	c, err := devcluster.Start(t.Context(), devcluster.Options{
-		StateDir: state, WithoutProduct: true,
+		StateDir: state, WithoutProduct: true, Environ: os.Environ(),
 		Binaries: devcluster.Binaries{ControlPlane: dir, Kubelet: []string{krtBinary, "dev", "kubelet"}},
 	})
 	if err != nil {

@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
@@ -99,7 +98,7 @@ func TestKilledSchedulerAndManager(t *testing.T) {
 		s.run(fmt.Sprintf("run-%02d", i), "sh", s.signs())
 		if i%perKill == perKill-1 {
 			for _, name := range []string{"scheduler", "manager"} {
-				if err := cluster.Crash(context.WithoutCancel(t.Context()), name); err != nil {
+				if err := cluster.Crash(name); err != nil {
 					t.Fatal(err)
 				}
 			}

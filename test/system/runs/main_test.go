@@ -56,7 +56,7 @@ func withCluster(run func() int) (code int, err error) {
 		return 1, err
 	}
 	cluster, err = devcluster.Start(context.Background(), devcluster.Options{
-		StateDir: filepath.Join(dir, "state"), Progress: os.Stderr, SeparateProcesses: true,
+		StateDir: filepath.Join(dir, "state"), Progress: os.Stderr, Environ: os.Environ(), SeparateProcesses: true,
 		Binaries: devcluster.Binaries{
 			Kubelet:  []string{filepath.Join(bin, "krt"), "dev", "kubelet"},
 			Runtimed: filepath.Join(bin, "runtimed"), RuntimeServer: filepath.Join(bin, "runtime-server"),

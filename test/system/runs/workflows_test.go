@@ -92,7 +92,7 @@ func TestKilledManagerUnderAWorkflowRun(t *testing.T) {
 			n := len(s.signed())
 			return n >= signs, fmt.Sprint(n)
 		})
-		if err := cluster.Crash(context.WithoutCancel(t.Context()), "manager"); err != nil {
+		if err := cluster.Crash("manager"); err != nil {
 			t.Fatal(err)
 		}
 	}
