@@ -48,3 +48,12 @@ func (f *Factory) lookupEnv(name string) string {
 	}
 	return ""
 }
+
+// WithKubeconfig returns a Factory for the cluster of one kubeconfig. Streams, clock and namespace stay as they are.
+func (f *Factory) WithKubeconfig(kubeconfig string) *Factory {
+	other := NewFactory(f.IO, f.Now)
+	other.Interrupts, other.Name, other.Args, other.Environ = f.Interrupts, f.Name, f.Args, f.Environ
+	other.ConfigFlags.KubeConfig = &kubeconfig
+	other.ConfigFlags.Namespace = f.ConfigFlags.Namespace
+	return other
+}

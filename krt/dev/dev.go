@@ -21,7 +21,7 @@ func NewCmd(f *cli.Factory) *cobra.Command {
 		Use: "dev", Short: "Run a cluster on this machine, without containers", Long: long, Args: cli.KnownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newUp(f, nil), newDown(f, nil), newStatus(f, nil), newKubeconfig(f, nil), newKubelet(f))
+	cmd.AddCommand(newUp(f, nil), newDown(f, nil), newRun(f, nil), newStatus(f, nil), newKubeconfig(f, nil), newKubelet(f))
 	return cmd
 }
 

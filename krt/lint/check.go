@@ -7,8 +7,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,12 +40,11 @@ func Check(ctx context.Context, d Document) ([]Finding, error) {
 		return nil, fmt.Errorf("preparing the check of %s: %w", gvk.Kind, err)
 	}
 	findings := definition.unknownFields(&d)
-	deep := d.language()
-	findings = append(findings, deep...)
+	findings = append(findings, d.language(definition.structural)...)
 	shallow := definition.check(ctx, d.Object)
 	shallow = append(shallow, d.metadata()...)
 	for _, e := range shallow {
-		if f := d.fromField(e); !saidAlready(findings, f) {
+		if f := d.fromField(e); !saidAlready(findings, f, e.Type) {
 			findings = append(findings, f)
 		}
 	}
@@ -59,10 +60,16 @@ func Sort(findings []Finding) []Finding {
 }
 
 // saidAlready tells whether something is known to be wrong at the same place: the schema then says it once more, in
-// other words.
-func saidAlready(findings []Finding, f Finding) bool {
+// other words. Its rules may point at something larger, and of two items that are the same at the whole item.
+func saidAlready(findings []Finding, f Finding, kind field.ErrorType) bool {
 	return slices.ContainsFunc(findings, func(other Finding) bool {
-		return !other.Warning && other.Line == f.Line && other.Column == f.Column
+		switch {
+		case other.Warning:
+			return false
+		case kind == field.ErrorTypeInvalid && other.path != "" && strings.HasPrefix(other.path, f.path):
+			return true
+		}
+		return other.Line == f.Line && (other.Column == f.Column || kind == field.ErrorTypeDuplicate)
 	})
 }
 
@@ -91,23 +98,23 @@ func (d *Document) checkKind(gvk schema.GroupVersionKind, known *definitions) []
 }
 
 // language checks what only the rules of the workflow language say.
-func (d *Document) language() []Finding {
+func (d *Document) language(s *structuralschema.Structural) []Finding {
 	var errs field.ErrorList
 	var warnings []Finding
 	switch d.Object.GroupVersionKind() {
 	case workflowsv1alpha1.GroupVersion.WithKind(string(cli.KindWorkflowRun)):
 		var run workflowsv1alpha1.WorkflowRun
-		if d.decode(&run) {
+		if d.decodeLeniently(s, &run) {
 			errs, warnings = validate.WorkflowRun(&run.Spec), d.scriptsOfJobs(run.Spec.Jobs)
 		}
 	case workflowsv1alpha1.GroupVersion.WithKind(string(cli.KindWorkflow)):
 		var workflow workflowsv1alpha1.Workflow
-		if d.decode(&workflow) {
+		if d.decodeLeniently(s, &workflow) {
 			errs, warnings = validate.Workflow(&workflow.Spec), d.scriptsOfJobs(workflow.Spec.Jobs)
 		}
 	case workflowsv1alpha1.GroupVersion.WithKind(string(cli.KindAction)):
 		var action workflowsv1alpha1.Action
-		if d.decode(&action) {
+		if d.decodeLeniently(s, &action) {
 			errs, warnings = validate.Action(&action.Spec), d.scripts("spec.steps", action.Spec.Steps)
 		}
 	}
@@ -116,6 +123,43 @@ func (d *Document) language() []Finding {
 		findings = append(findings, d.fromField(e))
 	}
 	return append(findings, warnings...)
+}
+
+// decodeLeniently makes a typed object of the document, also where a scalar has the wrong type: the schema says so, and
+// the rest can be checked all the same.
+func (d *Document) decodeLeniently(s *structuralschema.Structural, into any) bool {
+	object, _ := fitting(runtime.DeepCopyJSON(d.Object.Object), s, "").(map[string]any)
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(object, into) == nil
+}
+
+// fitting replaces scalars that do not fit their schema. The value may be changed.
+func fitting(value any, s *structuralschema.Structural, key string) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for k := range v {
+			below := s.AdditionalProperties
+			if known, isKnown := s.Properties[k]; isKnown {
+				v[k] = fitting(v[k], &known, k)
+			} else if below != nil && below.Structural != nil {
+				v[k] = fitting(v[k], below.Structural, "")
+			}
+		}
+	case []any:
+		for i := range v {
+			if s.Items != nil {
+				v[i] = fitting(v[i], s.Items, "")
+			}
+		}
+	case string:
+		if _, err := time.ParseDuration(v); err != nil && key == "timeout" {
+			return "1m"
+		}
+	case int64, float64, bool:
+		if s.Type == "string" {
+			return fitting(fmt.Sprint(v), s, key)
+		}
+	}
+	return value
 }
 
 // decode makes a typed object of the document. Where that does not work, the schema says why.
@@ -145,9 +189,11 @@ func (d *Document) fromField(e *field.Error) Finding {
 		line, column := d.inside(found.value, passage.Position, passage.Expression)
 		text := expression.Error{Position: passage.Position, Expression: passage.Expression}.String()
 		_, text, _ = strings.Cut(text, ": ") // its own place is in the file's now
-		return Finding{File: d.file, Line: line, Column: column, Message: fmt.Sprintf("%s: %s: %s", e.Field, text, e.Detail)}
+		return Finding{File: d.file, Line: line, Column: column, Message: fmt.Sprintf("%s: %s: %s", e.Field, text, e.Detail), path: e.Field}
 	}
-	return d.at(pointAt(found, e), e.Field+": "+words(e))
+	f := d.at(pointAt(found, e), e.Field+": "+words(e))
+	f.path = e.Field
+	return f
 }
 
 // pointAt chooses between the key and the value of what is wrong.
@@ -162,6 +208,14 @@ func pointAt(p place, e *field.Error) *yaml.Node {
 func words(e *field.Error) string {
 	detail := strings.TrimPrefix(strings.TrimPrefix(e.Detail, e.Field+" in body "), "failed rule: ")
 	switch e.Type {
+	case field.ErrorTypeTypeInvalid, field.ErrorTypeInvalid:
+		if want, is, ok := strings.Cut(strings.TrimPrefix(detail, "must be of type "), ": "); ok && strings.HasPrefix(detail, "must be of type ") {
+			hint := ""
+			if want == "string" && is != `"object"` && is != `"array"` {
+				hint = ": put it in quotes"
+			}
+			return fmt.Sprintf("must be of type %s, but is of type %s%s", want, strings.Trim(is, `"`), hint)
+		}
 	case field.ErrorTypeNotSupported, field.ErrorTypeDuplicate:
 		return e.ErrorBody()
 	case field.ErrorTypeRequired:
@@ -170,10 +224,7 @@ func words(e *field.Error) string {
 		}
 		return detail
 	}
-	if detail == "" {
-		return e.ErrorBody()
-	}
-	return detail
+	return cmp.Or(detail, e.ErrorBody())
 }
 
 func (d *Document) scriptsOfJobs(jobs map[string]workflowsv1alpha1.Job) []Finding {

@@ -22,6 +22,8 @@ type Finding struct {
 	Warning bool
 	// Message says what is wrong and, where it is known, what to write instead.
 	Message string
+	// path is that of the field, as checks write it, or empty.
+	path string
 }
 
 // String gives the finding in one line, as compilers write it.

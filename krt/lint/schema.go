@@ -83,11 +83,20 @@ func (d *definition) check(ctx context.Context, u *unstructured.Unstructured) fi
 	defaulting.Default(object, d.structural)
 	errs := validation.ValidateCustomResource(nil, object, d.schema)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, d.structural, object)...)
-	if len(errs) > 0 || d.rules == nil {
+	if d.rules == nil || slices.ContainsFunc(errs, isBlocking) {
 		return errs
 	}
-	errs, _ = d.rules.Validate(ctx, nil, d.structural, object, nil, celconfig.RuntimeCELCostBudget)
-	return errs
+	broken, _ := d.rules.Validate(ctx, nil, d.structural, object, nil, celconfig.RuntimeCELCostBudget)
+	return append(errs, broken...)
+}
+
+// isBlocking tells whether an error keeps rules from being evaluated, as it does in the API server.
+func isBlocking(e *field.Error) bool {
+	switch e.Type {
+	case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
+		return true
+	}
+	return strings.Contains(e.Detail, " in body must be of type ")
 }
 
 // unknownFields finds the fields of a document that the schema does not have.
