@@ -45,7 +45,7 @@ func TestCommandLines(t *testing.T) {
 		"what kubectl does, by name":  {args: []string{"krt", "delete", "run", "x"}, want: cli.ExitUsage, wantErr: "krt: there is no command \"delete\"\nhint: kubectl has: `kubectl delete run x`\n"},
 		"an unknown shell":            {args: []string{"krt", "completion", "tcsh"}, want: cli.ExitUsage, wantErr: "krt: there is no completion for \"tcsh\"\nhint: supported: bash, fish, powershell, zsh\n"},
 		"no shell":                    {args: []string{"krt", "completion"}, want: cli.ExitUsage, wantErr: "krt: name a shell\nhint: supported: bash, fish, powershell, zsh\n"},
-		"help about nothing":          {args: []string{"krt", "help", "bogus"}, want: cli.ExitUsage, wantErr: "krt: there is no command \"bogus\"\nhint: see `krt --help`\n"},
+		"help about nothing":          {args: []string{"krt", "help", "nonsense"}, want: cli.ExitUsage, wantErr: "krt: there is no command \"nonsense\"\nhint: see `krt --help`\n"},
 		"a format that is none":       {args: []string{"krt", "get", "runs", "-o", "foo"}, want: cli.ExitUsage, wantErr: "krt: --output foo: there is no such format\nhint: the formats are: wide, json, yaml, name, jsonpath=…, go-template=…\n"},
 		"an unknown flag":             {args: []string{"krt", "get", "--x"}, want: cli.ExitUsage, wantErr: "krt: unknown flag: --x\nhint: see `krt get --help`\n"},
 		"an unknown flag to follow":   {args: []string{"krt", "run", "--x", "--follow"}, want: cli.ExitFollow, wantErr: "krt: unknown flag: --x\nhint: see `krt run --help`\n"},

@@ -82,17 +82,21 @@ func TestFollowTellsWhyARunWaits(t *testing.T) {
 	namespace := shared.Namespace(t)
 	p := start(t, kubeconfig(t, shared.Config(), namespace), "", "run", "-r", "bash", "--follow", "--", "true")
 	r := onlyRun(t, namespace)
-	become(t, r, func(s *corev1alpha1.RunStatus) {
-		s.Conditions = []metav1.Condition{{Type: corev1alpha1.RunConditionScheduled, Status: metav1.ConditionFalse, LastTransitionTime: metav1.Now(),
-			Reason: corev1alpha1.ReasonRuntimeNotFound, Message: "the namespace has no Runtime"}}
-	})
-	shows(t, p, "waits: the namespace has no Runtime (RuntimeNotFound)\n")
+	shows(t, p, "warning: there is no Runtime \"bash\"")
+	for _, c := range []metav1.Condition{
+		{Reason: corev1alpha1.ReasonRuntimeNotFound, Message: "the namespace has no Runtime"}, // known already
+		{Reason: corev1alpha1.ReasonNoPods, Message: "Runtime bash is scaled to 0"},
+	} {
+		c.Type, c.Status, c.LastTransitionTime = corev1alpha1.RunConditionScheduled, metav1.ConditionFalse, metav1.Now()
+		become(t, r, func(s *corev1alpha1.RunStatus) { s.Conditions = []metav1.Condition{c} })
+	}
+	shows(t, p, "waits: Runtime bash is scaled to 0 (NoPods)\n")
 	shared.Delete(t, r)
 	if code := p.wait(t); code != cli.ExitFollow {
 		t.Errorf("exit code %d, want %d", code, cli.ExitFollow)
 	}
-	if want := "warning: there is no Runtime \"bash\""; !strings.Contains(p.errOut.String(), want) {
-		t.Errorf("stderr %q does not hold %q", p.errOut.String(), want)
+	if strings.Contains(p.errOut.String(), corev1alpha1.ReasonRuntimeNotFound) {
+		t.Errorf("stderr %q tells twice that there is no Runtime", p.errOut.String())
 	}
 }
 
