@@ -277,3 +277,15 @@ func TestWithoutStatus(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+func TestRowHoldsItsLine(t *testing.T) {
+	var out bytes.Buffer
+	cells := []string{"a\x1b[31m", "", "b\tc\nd", "  e"}
+	Row(&out, cells...)
+	if diff := cmp.Diff("a\\x1b[31m\t-\tb\\tc\\nd\t  e\n", out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if cells[1] != "" {
+		t.Error("the caller's cells were changed")
+	}
+}
