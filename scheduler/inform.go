@@ -8,9 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -41,15 +39,11 @@ func phasesExcept(excluded func(corev1alpha1.RunPhase) bool) fields.Selector {
 
 // newInformers makes the watches: unfinished Runs, Pods of Runtimes, Runtimes, each stripped to what is used.
 func newInformers(config *rest.Config, scheme *runtime.Scheme) (ctrlcache.Cache, error) {
-	ofRuntimes, err := labels.NewRequirement(corev1alpha1.LabelRuntime, selection.Exists, nil)
-	if err != nil {
-		return nil, fmt.Errorf("selecting Pods of Runtimes: %w", err)
-	}
 	informers, err := ctrlcache.New(config, ctrlcache.Options{
 		Scheme: scheme,
 		ByObject: map[client.Object]ctrlcache.ByObject{
 			&corev1alpha1.Run{}:     {Field: unfinishedSelector(), Transform: transform(stripRun)},
-			&corev1.Pod{}:           {Label: labels.NewSelector().Add(*ofRuntimes), Transform: transform(stripPod)},
+			&corev1.Pod{}:           {Label: corev1alpha1.RuntimePodSelector(), Transform: transform(stripPod)},
 			&corev1alpha1.Runtime{}: {Transform: transform(stripRuntime)},
 		},
 	})
@@ -151,7 +145,10 @@ func stripRun(run *corev1alpha1.Run) *corev1alpha1.Run {
 // stripPod keeps what tells whether a Pod is ready, and if not, why.
 func stripPod(pod *corev1.Pod) *corev1.Pod {
 	m := stripMeta(&pod.ObjectMeta)
-	m.Labels = map[string]string{corev1alpha1.LabelRuntime: pod.Labels[corev1alpha1.LabelRuntime]}
+	m.Labels = map[string]string{
+		corev1alpha1.LabelRuntime:   pod.Labels[corev1alpha1.LabelRuntime],
+		corev1alpha1.LabelManagedBy: pod.Labels[corev1alpha1.LabelManagedBy],
+	}
 	if name, ok := pod.Annotations[corev1alpha1.AnnotationRuntime]; ok {
 		m.Annotations = map[string]string{corev1alpha1.AnnotationRuntime: name}
 	}

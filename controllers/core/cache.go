@@ -29,7 +29,7 @@ const (
 func CacheByObject() map[client.Object]cache.ByObject {
 	managed := labels.SelectorFromSet(labels.Set{corev1alpha1.LabelManagedBy: corev1alpha1.ManagedBy})
 	return map[client.Object]cache.ByObject{
-		&corev1.Pod{}:            {Label: managed, Transform: trimPod},
+		&corev1.Pod{}:            {Label: corev1alpha1.RuntimePodSelector(), Transform: trimPod},
 		&appsv1.Deployment{}:     {Label: managed},
 		&corev1.ServiceAccount{}: {Label: managed},
 		&rbacv1.RoleBinding{}:    {Label: managed},

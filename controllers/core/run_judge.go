@@ -26,6 +26,10 @@ const (
 // graceMargin is how long a Pod may stay past its grace period before it is taken for lost.
 const graceMargin = 30 * time.Second
 
+// podRecheck is how often the Pod of an active Run is looked at although nothing was heard of it. A Pod that has lost
+// the labels by which it is watched ends unheard.
+const podRecheck = time.Minute
+
 // verdict is what becomes of a Run.
 type verdict struct {
 	action action
@@ -42,7 +46,8 @@ type verdict struct {
 //  1. A finished Run is deleted when its time to live is over.
 //  2. A Run without a Pod whose end is asked for is cancelled.
 //  3. A Run whose Pod is gone has failed, or is cancelled when its end was asked for.
-//  4. A Run whose Pod is about to go is looked at again when the Pod's time is up.
+//  4. A Run whose Pod is about to go is looked at again when the Pod's time is up, or before.
+//  5. A Run whose Pod is there is looked at again from time to time.
 func judge(run *corev1alpha1.Run, pod *corev1.Pod, now time.Time) verdict {
 	switch phase := run.Status.Phase; {
 	case phase.IsTerminal():
@@ -58,9 +63,9 @@ func judge(run *corev1alpha1.Run, pod *corev1.Pod, now time.Time) verdict {
 		return verdict{action: actionEnd, phase: corev1alpha1.RunFailed, reason: corev1alpha1.RunReasonRuntimePodLost,
 			message: fmt.Sprintf("Pod %s is gone, and nobody reported how the execution ended", run.Status.AssignedPod)}
 	case !pod.DeletionTimestamp.IsZero():
-		return verdict{recheck: lostAt(pod).Sub(now)}
+		return verdict{recheck: min(lostAt(pod).Sub(now), podRecheck)}
 	default:
-		return verdict{}
+		return verdict{recheck: podRecheck}
 	}
 }
 

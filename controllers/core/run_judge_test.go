@@ -36,6 +36,7 @@ func TestJudge(t *testing.T) {
 	}
 	healthy := &corev1.Pod{}
 	leaving := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: ptr.To(metav1.NewTime(epoch.Add(20 * time.Second)))}}
+	leavingLate := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: ptr.To(metav1.NewTime(epoch.Add(10 * time.Minute)))}}
 	lost := verdict{action: actionEnd, phase: corev1alpha1.RunFailed, reason: corev1alpha1.RunReasonRuntimePodLost,
 		message: "Pod p is gone, and nobody reported how the execution ended"}
 	cases := map[string]struct {
@@ -45,9 +46,10 @@ func TestJudge(t *testing.T) {
 	}{
 		"a waiting Run":                              {runIn("Pending", nil), nil, verdict{}},
 		"a waiting Run, cancelled":                   {runIn("Pending", cancel), nil, cancelled("cancelled before it was assigned to a Pod")},
-		"a Run on its Pod":                           {runIn("Running", nil), healthy, verdict{}},
-		"a Run on its Pod, cancelled":                {runIn("Running", cancel), healthy, verdict{}},
+		"a Run on its Pod":                           {runIn("Running", nil), healthy, verdict{recheck: time.Minute}},
+		"a Run on its Pod, cancelled":                {runIn("Running", cancel), healthy, verdict{recheck: time.Minute}},
 		"a Run on a Pod that leaves":                 {runIn("Running", nil), leaving, verdict{recheck: 50 * time.Second}},
+		"a Run on a Pod that leaves late":            {runIn("Running", nil), leavingLate, verdict{recheck: time.Minute}},
 		"a scheduled Run without its Pod":            {runIn("Scheduled", nil), nil, lost},
 		"a running Run without its Pod":              {runIn("Running", nil), nil, lost},
 		"a running Run without its Pod, cancelled":   {runIn("Running", cancel), nil, cancelled("cancelled; its Pod p is gone")},

@@ -14,12 +14,12 @@ import (
 // maxReason bounds what is taken over of a Pod's or Runtime's own words. Unit: bytes.
 const maxReason = 200
 
-// PodOf reads what the cache holds of a Pod. It returns false for a Pod that belongs to no Runtime.
+// PodOf reads what the cache holds of a Pod. It returns false for a Pod that was not made for a Runtime.
 func PodOf(pod *corev1.Pod) (Pod, bool) {
-	label, ok := pod.Labels[corev1alpha1.LabelRuntime]
-	if !ok {
+	if !corev1alpha1.PodIsOfRuntime(pod) {
 		return Pod{}, false
 	}
+	label := pod.Labels[corev1alpha1.LabelRuntime]
 	// The annotation holds names that are too long for the label. One that contradicts the label is not believed.
 	name := pod.Annotations[corev1alpha1.AnnotationRuntime]
 	if name == "" || corev1alpha1.RuntimeLabelValue(name) != label {

@@ -27,6 +27,11 @@ func waits(reasons ...string) []corev1.ContainerStatus {
 	return out
 }
 
+// madeFor are the labels of a Pod of a Runtime.
+func madeFor(runtime string) map[string]string {
+	return map[string]string{corev1alpha1.LabelRuntime: runtime, corev1alpha1.LabelManagedBy: corev1alpha1.ManagedBy}
+}
+
 func condition(kind corev1.PodConditionType, status corev1.ConditionStatus, reason string) corev1.PodCondition {
 	return corev1.PodCondition{Type: kind, Status: status, Reason: reason}
 }
@@ -58,7 +63,7 @@ func TestPodOfReadiness(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got, ok := PodOf(&corev1.Pod{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "u", Labels: map[string]string{corev1alpha1.LabelRuntime: "sh"}},
+				ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "u", Labels: madeFor("sh")},
 				Status:     tc.status,
 			})
 			want := Pod{Runtime: key, Name: "p", UID: "u", Ready: tc.wantReady, NotReadyReason: tc.wantReason}
@@ -82,15 +87,22 @@ func TestPodOfFindsItsRuntime(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got, ok := PodOf(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n",
-				Labels:      map[string]string{corev1alpha1.LabelRuntime: tc.label},
+				Labels:      madeFor(tc.label),
 				Annotations: map[string]string{corev1alpha1.AnnotationRuntime: tc.annotation}}})
 			if want := (types.NamespacedName{Namespace: "n", Name: tc.want}); got.Runtime != want || !ok {
 				t.Errorf("Runtime %s, want %s", got.Runtime, want)
 			}
 		})
 	}
-	if _, ok := PodOf(&corev1.Pod{}); ok {
-		t.Error("a Pod without the label belongs to a Runtime")
+	for name, labels := range map[string]map[string]string{
+		"no label":                        nil,
+		"the Runtime's label alone":       {corev1alpha1.LabelRuntime: "sh"},
+		"another manager's label":         {corev1alpha1.LabelRuntime: "sh", corev1alpha1.LabelManagedBy: "Helm"},
+		"the label of managed ones alone": {corev1alpha1.LabelManagedBy: corev1alpha1.ManagedBy},
+	} {
+		if _, ok := PodOf(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: labels}}); ok {
+			t.Errorf("%s: a Pod of a Runtime", name)
+		}
 	}
 }
 
@@ -130,7 +142,7 @@ func TestForeignWordsAreBounded(t *testing.T) {
 	words := strings.Repeat("ü", 150)
 	want := strings.Repeat("ü", 98) + "…"
 	pod, _ := PodOf(&corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{corev1alpha1.LabelRuntime: "sh"}},
+		ObjectMeta: metav1.ObjectMeta{Labels: madeFor("sh")},
 		Status:     corev1.PodStatus{Reason: words},
 	})
 	if diff := cmp.Diff(want, pod.NotReadyReason); diff != "" {

@@ -6,6 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 func TestPodIsReady(t *testing.T) {
@@ -80,5 +82,29 @@ func TestDefaultsOfARun(t *testing.T) {
 		if got := phase.OrPending(); got != phase {
 			t.Errorf("%s: got %s", phase, got)
 		}
+	}
+}
+
+func TestPodIsOfRuntimeAsTheSelectorSays(t *testing.T) {
+	cases := map[string]struct {
+		labels map[string]string
+		want   bool
+	}{
+		"made by the Runtime controller":   {map[string]string{LabelRuntime: "sh", LabelManagedBy: ManagedBy, "team": "a"}, true},
+		"without labels":                   {nil, false},
+		"with the Runtime's label alone":   {map[string]string{LabelRuntime: "sh"}, false},
+		"managed by somebody else":         {map[string]string{LabelRuntime: "sh", LabelManagedBy: "Helm"}, false},
+		"managed by us, and of no Runtime": {map[string]string{LabelManagedBy: ManagedBy}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: tc.labels}}
+			if got := PodIsOfRuntime(pod); got != tc.want {
+				t.Errorf("predicate: want %t, got %t", tc.want, got)
+			}
+			if got := RuntimePodSelector().Matches(labels.Set(tc.labels)); got != tc.want {
+				t.Errorf("selector: want %t, got %t", tc.want, got)
+			}
+		})
 	}
 }
