@@ -27,18 +27,16 @@ func (k *Kubelet) serveExec(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	worker, c := k.findContainer(w, r)
+	worker, v := k.findContainer(w, r)
 	if worker == nil {
 		return
 	}
-	worker.mu.Lock()
-	target, running := c.run, c.running
-	worker.mu.Unlock()
-	if !running {
-		http.Error(w, fmt.Sprintf("container %q in pod %q is not running", c.spec.Name, worker.name), http.StatusConflict)
+	name := r.PathValue("container")
+	if !v.running {
+		http.Error(w, fmt.Sprintf("container %q in pod %q is not running", name, worker.name), http.StatusConflict)
 		return
 	}
-	remotecommand.ServeExec(w, r, &executor{kubelet: k, run: target}, worker.name, string(worker.uid), c.spec.Name,
+	remotecommand.ServeExec(w, r, &executor{kubelet: k, run: v.run}, worker.name, string(worker.uid), name,
 		r.URL.Query()["command"], options, execIdleTimeout, remotecommand.DefaultStreamCreationTimeout,
 		remotecommand.SupportedStreamingProtocols)
 }

@@ -81,20 +81,22 @@ func Run(ctx context.Context, config Config) error {
 		config: config, client: client, clock: clk, keeper: keeper, log: logr.FromContextOrDiscard(ctx),
 		workers: map[types.UID]*worker{},
 	}
-	ctx, cancel := context.WithCancel(ctx)
 	runErr := k.run(ctx)
-	cancel()
 	closeErr := keeper.Close()
 	k.running.Wait()
 	return errors.Join(runErr, closeErr)
 }
 
+// run does everything until ctx ends or it cannot go on. When it returns, no worker is made any more.
 func (k *Kubelet) run(ctx context.Context) error {
+	factory := informers.NewSharedInformerFactory(k.client, 0)
+	defer factory.Shutdown() // Waits for the handlers of events, which make workers.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	port, served, err := k.serve(ctx)
 	if err != nil {
 		return err
 	}
-	factory := informers.NewSharedInformerFactory(k.client, 0)
 	pods := factory.Core().V1().Pods().Informer()
 	binder := newBinder(k)
 	if _, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{

@@ -36,13 +36,13 @@ func (w *worker) step(ctx context.Context) (wake time.Time) {
 		return w.volumes.retryAt
 	}
 	policy := w.pod.Spec.RestartPolicy
-	if p := phase(policy, w.views()); p == corev1.PodSucceeded || p == corev1.PodFailed {
+	if p := phase(policy, w.seen()); p == corev1.PodSucceeded || p == corev1.PodFailed {
 		w.signal(syscall.SIGKILL) // sidecars end with the containers that they serve
 		return time.Time{}
 	}
 	// A start may decide over the next one, so the plan is made anew after each round.
 	for {
-		p := nextStarts(policy, w.views(), w.kubelet.clock.Now())
+		p := nextStarts(policy, w.seen(), w.kubelet.clock.Now())
 		if len(p.start) == 0 {
 			return earliest(p.again, w.renewTokens(ctx, now))
 		}
@@ -52,12 +52,12 @@ func (w *worker) step(ctx context.Context) (wake time.Time) {
 	}
 }
 
-func (w *worker) views() []seen {
-	views := make([]seen, len(w.containers))
+func (w *worker) seen() []seen {
+	all := make([]seen, len(w.containers))
 	for i, c := range w.containers {
-		views[i] = c.seen
+		all[i] = c.seen
 	}
-	return views
+	return all
 }
 
 // terminate asks the containers to end, once, and kills them when their grace is over.

@@ -35,6 +35,8 @@ func (k *Kubelet) serve(ctx context.Context) (port int32, served <-chan error, e
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) })
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", k.serveLogs)
 	mux.HandleFunc("/exec/{namespace}/{pod}/{container}", k.serveExec)
+	mux.HandleFunc("/portForward/{namespace}/{pod}", refuse("a dev cluster forwards no ports: what its Pods listen on is on "+podIP+" of this machine already"))
+	mux.HandleFunc("/attach/{namespace}/{pod}/{container}", refuse("a dev cluster cannot attach to a running process: use logs or exec"))
 	server := &http.Server{
 		Handler: mux, TLSConfig: config, ReadHeaderTimeout: headerTimeout,
 		BaseContext: func(net.Listener) context.Context { return logr.NewContext(ctx, k.log) },
@@ -48,6 +50,11 @@ func (k *Kubelet) serve(ctx context.Context) (port int32, served <-chan error, e
 		_ = server.Close()
 	})
 	return int32(listener.Addr().(*net.TCPAddr).Port), result, nil
+}
+
+// refuse answers with the reason why the stand-in does not do something that a kubelet does.
+func refuse(reason string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, reason, http.StatusNotImplemented) }
 }
 
 // tlsConfig lets in only clients that the cluster's own authority vouches for, and of these only the named ones: exec
@@ -80,20 +87,19 @@ func (k *Kubelet) tlsConfig() (*tls.Config, error) {
 }
 
 // findContainer answers the request itself when there is no such container.
-func (k *Kubelet) findContainer(w http.ResponseWriter, r *http.Request) (*worker, *container) {
+func (k *Kubelet) findContainer(w http.ResponseWriter, r *http.Request) (*worker, view) {
 	namespace, pod, name := r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("container")
 	worker := k.find(namespace, pod)
 	if worker == nil {
 		http.Error(w, fmt.Sprintf("pod %q is not on this node", namespace+"/"+pod), http.StatusNotFound)
-		return nil, nil
+		return nil, view{}
 	}
-	for _, c := range worker.containers { // the list itself never changes
-		if c.spec.Name == name {
-			return worker, c
-		}
+	v, found := worker.view(name)
+	if !found {
+		http.Error(w, fmt.Sprintf("container %q is not in pod %q", name, pod), http.StatusNotFound)
+		return nil, view{}
 	}
-	http.Error(w, fmt.Sprintf("container %q is not in pod %q", name, pod), http.StatusNotFound)
-	return nil, nil
+	return worker, v
 }
 
 func (k *Kubelet) serveLogs(w http.ResponseWriter, r *http.Request) {
@@ -102,23 +108,21 @@ func (k *Kubelet) serveLogs(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 		return
 	}
-	worker, c := k.findContainer(w, r)
+	worker, v := k.findContainer(w, r)
 	if worker == nil {
 		return
 	}
-	worker.mu.Lock()
-	chosen, waiting := c.run, c.waiting.Reason
-	if betweenRuns := c.seen.ended && waiting != ""; previous && !betweenRuns {
-		chosen = c.previous // between two runs, the last one is the previous one
+	chosen := v.run
+	if previous && !v.betweenRuns { // between two runs, the last one is the previous one
+		chosen = v.previous
 	}
-	worker.mu.Unlock()
-	name, pod := c.spec.Name, worker.name
+	name, pod := r.PathValue("container"), worker.name
 	switch {
 	case chosen == nil && previous:
 		http.Error(w, fmt.Sprintf("previous terminated container %q in pod %q not found", name, pod), http.StatusBadRequest)
 		return
 	case chosen == nil:
-		http.Error(w, fmt.Sprintf("container %q in pod %q is waiting to start: %s", name, pod, waiting), http.StatusBadRequest)
+		http.Error(w, fmt.Sprintf("container %q in pod %q is waiting to start: %s", name, pod, v.waiting), http.StatusBadRequest)
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain")

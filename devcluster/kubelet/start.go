@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -119,7 +120,7 @@ func (w *worker) launch(ctx context.Context, c *container) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	output, err := startLogged(w.kubelet.keeper, r, cmd)
+	output, err := w.startLogged(c, r, cmd)
 	if err != nil {
 		_ = r.log.Close()
 		return nil, err
@@ -224,7 +225,7 @@ type output struct {
 }
 
 // startLogged starts cmd with its output going to the run's log.
-func startLogged(keeper *process.Keeper, r *run, cmd *exec.Cmd) (*output, error) {
+func (w *worker) startLogged(c *container, r *run, cmd *exec.Cmd) (*output, error) {
 	o := &output{copied: make(chan struct{})}
 	var writers []*os.File
 	closeAll := func(files []*os.File) {
@@ -242,7 +243,7 @@ func startLogged(keeper *process.Keeper, r *run, cmd *exec.Cmd) (*output, error)
 		o.readers, writers = append(o.readers, reader), append(writers, writer)
 	}
 	cmd.Stdout, cmd.Stderr = writers[0], writers[1]
-	child, err := keeper.Start(r.owner, cmd)
+	child, err := w.kubelet.keeper.Start(r.owner, cmd)
 	closeAll(writers)
 	if err != nil {
 		closeAll(o.readers)
@@ -251,7 +252,11 @@ func startLogged(keeper *process.Keeper, r *run, cmd *exec.Cmd) (*output, error)
 	r.child = child
 	var copying sync.WaitGroup
 	for i, stream := range []string{containerlog.Stdout, containerlog.Stderr} {
-		copying.Go(func() { _ = r.log.Copy(stream, o.readers[i]) })
+		copying.Go(func() {
+			if err := keepOutput(r.log, stream, o.readers[i]); err != nil {
+				w.log.Error(err, "Lost output of container", "container", c.spec.Name, "stream", stream)
+			}
+		})
 	}
 	go func() {
 		copying.Wait()
@@ -259,6 +264,16 @@ func startLogged(keeper *process.Keeper, r *run, cmd *exec.Cmd) (*output, error)
 		close(o.copied)
 	}()
 	return o, nil
+}
+
+// keepOutput copies to a log what a container writes. When the log takes nothing more, because the disk is full, say, the
+// rest is read and dropped: nobody may wait for a reader of a full pipe.
+func keepOutput(log *containerlog.Log, stream string, from io.Reader) error {
+	err := log.Copy(stream, from)
+	if err != nil {
+		_, _ = io.Copy(io.Discard, from) // Ends with the container; its error says nothing more.
+	}
+	return err
 }
 
 // await waits for the end of a run: of its main process first, then of all that it has left behind.

@@ -31,18 +31,29 @@ type worker struct {
 	mail   []func(*worker)
 	ring   chan struct{} // holds one element when there is mail
 
-	mu         sync.Mutex // guards what follows, which the server reads too
+	viewMu sync.Mutex
+	views  map[string]view // by container; what the server may look at
+
+	// Only the worker's own goroutine uses what follows: it asks the API server, and nobody shall wait for the answer.
 	pod        *corev1.Pod
 	gone       bool
 	containers []*container
 	volumes    volumeState
 	// killAt is when a Pod that is being deleted has had its grace. Zero: it is not being deleted.
-	killAt time.Time
-	killed bool
-
-	// Only the worker's own goroutine uses what follows.
+	killAt  time.Time
+	killed  bool
 	written *corev1.PodStatus
 	retryAt time.Time
+}
+
+// view is what logs and exec need to know of a container.
+type view struct {
+	run, previous *run // as in container
+	running       bool
+	// betweenRuns tells that the last run has ended and another one is to come.
+	betweenRuns bool
+	// waiting is the reason why the container does not run.
+	waiting string
 }
 
 // volumeState is how far the Pod's volumes are.
@@ -56,13 +67,37 @@ type volumeState struct {
 }
 
 func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
-	return &worker{
+	w := &worker{
 		kubelet: k, namespace: pod.Namespace, name: pod.Name, uid: pod.UID, pod: pod,
 		dir:       filepath.Join(k.config.PodsDir, podDirName(pod.UID)),
 		startedAt: k.clock.Now(), ring: make(chan struct{}, 1),
 		log:        k.log.WithValues("pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID),
 		containers: newContainers(pod),
 	}
+	w.publish()
+	return w
+}
+
+// publish lets the server see what has changed.
+func (w *worker) publish() {
+	views := make(map[string]view, len(w.containers))
+	for _, c := range w.containers {
+		views[c.spec.Name] = view{
+			run: c.run, previous: c.previous, running: c.running,
+			betweenRuns: c.seen.ended && c.waiting.Reason != "", waiting: c.waiting.Reason,
+		}
+	}
+	w.viewMu.Lock()
+	defer w.viewMu.Unlock()
+	w.views = views
+}
+
+// view returns what is known of a container, if the Pod has one of that name.
+func (w *worker) view(container string) (v view, found bool) {
+	w.viewMu.Lock()
+	defer w.viewMu.Unlock()
+	v, found = w.views[container]
+	return v, found
 }
 
 // post hands the worker something to do. It never blocks.
@@ -87,22 +122,20 @@ func (w *worker) takeMail() []func(*worker) {
 // run works until the Pod is gone and nothing of it is left, or until ctx ends.
 func (w *worker) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		w.mu.Lock()
 		for _, do := range w.takeMail() {
 			do(w)
 		}
+		w.publish()
 		wake := w.step(ctx)
+		w.publish() // Before the API server is told, so that who reads it there can ask for logs at once.
 		idle := !w.anyRunning()
-		over := w.gone && idle
-		status := podStatus(w.pod, w.containers, w.written, w.startedAt, w.kubelet.clock.Now())
-		deleting := w.pod.DeletionTimestamp != nil
-		w.mu.Unlock()
-		if over {
+		if w.gone && idle {
 			w.removeDir()
 			return
 		}
 		if !w.gone {
-			wake = earliest(wake, w.report(ctx, status, deleting && idle))
+			status := podStatus(w.pod, w.containers, w.written, w.startedAt, w.kubelet.clock.Now())
+			wake = earliest(wake, w.report(ctx, status, w.pod.DeletionTimestamp != nil && idle))
 		}
 		if !w.sleep(ctx, wake) {
 			return

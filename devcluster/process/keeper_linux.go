@@ -19,7 +19,7 @@ import (
 )
 
 // ownerVariable marks, in the environment of every process that a Keeper starts and so in that of its descendants, to
-// which owner it belongs.
+// which owner it belongs. Scripts see it too, and cannot be spared it: nothing else of an orphan tells whose it was.
 const ownerVariable = "KRUNTIMES_DEV_OWNER"
 
 // finishDeadline bounds how long Finish waits for killed processes to end.

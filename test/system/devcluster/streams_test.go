@@ -17,7 +17,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/client-go/transport/spdy"
 	utilexec "k8s.io/client-go/util/exec"
 )
 
@@ -256,5 +258,18 @@ func TestOnlyTheAPIServerReachesTheNode(t *testing.T) {
 				t.Errorf("the node answered %s", response.Status)
 			}
 		})
+	}
+}
+
+func TestForwardingAPortIsRefusedWithAReason(t *testing.T) {
+	pod := awaitPod(t, createPod(t, newNamespace(t), podOf(shell("main", "exec sleep 6000"))), "the container runs", isReady)
+	transport, upgrader, err := spdy.RoundTripperFor(cluster.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := api.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
+	_, _, err = spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url).Dial(portforward.PortForwardProtocolV1Name)
+	if want := "a dev cluster forwards no ports: what its Pods listen on is on 127.0.0.1 of this machine already"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got error %v, want %q in it", err, want)
 	}
 }
