@@ -40,7 +40,7 @@ func TestCommandLines(t *testing.T) {
 		"an unknown command":          {args: []string{"krt", "rnu"}, want: cli.ExitUsage, wantErr: "krt: there is no command \"rnu\"\nhint: did you mean `krt run`?\n"},
 		"a word too many":             {args: []string{"krt", "version", "x"}, want: cli.ExitUsage, wantErr: "krt: `krt version` takes no arguments, but there is \"x\"\nhint: see `krt version --help`\n"},
 		"a word too many, deeper":     {args: []string{"krt", "dev", "up", "extra"}, want: cli.ExitUsage, wantErr: "krt: `krt dev up` takes no arguments, but there is \"extra\"\nhint: see `krt dev up --help`\n"},
-		"an unknown command, deeper":  {args: []string{"krt", "dev", "pu"}, want: cli.ExitUsage, wantErr: "krt: `krt dev` has no command \"pu\"\nhint: did you mean `krt dev up`?\n"},
+		"an unknown command, deeper":  {args: []string{"krt", "dev", "pu"}, want: cli.ExitUsage, wantErr: "krt: `krt dev` has no command \"pu\"\nhint: did you mean `krt dev run`, `krt dev up`?\n"},
 		"what kubectl does":           {args: []string{"krt", "apply", "-f", "x.yaml"}, want: cli.ExitUsage, wantErr: "krt: there is no command \"apply\"\nhint: kubectl has: `kubectl apply -f x.yaml`\n"},
 		"what kubectl does, by name":  {args: []string{"krt", "delete", "run", "x"}, want: cli.ExitUsage, wantErr: "krt: there is no command \"delete\"\nhint: kubectl has: `kubectl delete run x`\n"},
 		"an unknown shell":            {args: []string{"krt", "completion", "tcsh"}, want: cli.ExitUsage, wantErr: "krt: there is no completion for \"tcsh\"\nhint: supported: bash, fish, powershell, zsh\n"},

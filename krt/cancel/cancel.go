@@ -1,4 +1,4 @@
-// Package cancel is the command "krt cancel": it asks for the end of Runs.
+// Package cancel is the command "krt cancel": it asks for the end of Runs and WorkflowRuns.
 package cancel
 
 import (
@@ -11,27 +11,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	"kruntimes.io/kruntimes/krt/cli"
 	"kruntimes.io/kruntimes/krt/complete"
 	"kruntimes.io/kruntimes/krt/runs"
+	"kruntimes.io/kruntimes/krt/workflowruns"
 )
 
 // options are the parsed command line.
 type options struct {
-	names    []string
+	targets  []cli.Target
 	all      bool
 	selector string
 	dryRun   cli.DryRun
 	factory  *cli.Factory
 }
 
-const long = `Ask for the end of Runs. A Run that waits ends at once; the processes of one that executes get SIGTERM and, after a
+const long = `Ask for the end of Runs or WorkflowRuns. A Run that waits ends at once; the processes of one that executes get SIGTERM and, after a
 grace period, SIGKILL. Its phase is Cancelled then. A Run that has ended already stays as it is, which is no error.
+
+A WorkflowRun starts no further step, and its Runs are ended like that.
 
 "krt wait NAME" waits until it is over.`
 
 const example = `  krt cancel nightly
   krt cancel run one two three
+  krt cancel workflowrun ci
   krt cancel --all
   krt cancel -l team=data`
 
@@ -42,12 +47,12 @@ func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 	}
 	opts := &options{factory: f}
 	cmd := &cobra.Command{
-		Use:               "cancel [run] {NAME... | -l SELECTOR | --all}",
-		Short:             "End Runs",
+		Use:               "cancel [run|workflowrun] {NAME... | -l SELECTOR | --all}",
+		Short:             "End Runs and WorkflowRuns",
 		Long:              long,
 		Example:           example,
 		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: complete.Runs(f, isOpen),
+		ValidArgsFunction: complete.Executions(f, isOpen, isOpenWorkflowRun),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := opts.complete(args); err != nil {
@@ -70,7 +75,7 @@ func (o *options) complete(args []string) error {
 	}
 	if !o.all && o.selector == "" {
 		var err error
-		o.names, err = cli.ParseRuns(args)
+		o.targets, err = cli.ParseExecutions(args)
 		return err
 	}
 	if len(args) > 1 || (len(args) == 1 && args[0] != "run" && args[0] != "runs") {
@@ -86,6 +91,10 @@ func isOpen(run *corev1alpha1.Run) bool {
 	return !run.Status.Phase.IsTerminal() && !run.Spec.CancelRequested
 }
 
+func isOpenWorkflowRun(run *workflowsv1alpha1.WorkflowRun) bool {
+	return !run.Status.Phase.IsTerminal() && !run.Spec.CancelRequested
+}
+
 // execute does the work of the command: all Runs, and then the errors.
 func execute(ctx context.Context, o *options) error {
 	namespace, err := o.factory.Namespace()
@@ -96,17 +105,17 @@ func execute(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	if o.names == nil {
-		if o.names, err = openRuns(ctx, c, namespace, o.selector); err != nil {
+	if o.targets == nil {
+		if o.targets, err = openRuns(ctx, c, namespace, o.selector); err != nil {
 			return err
 		}
-		if len(o.names) == 0 {
+		if len(o.targets) == 0 {
 			fmt.Fprintf(o.factory.IO.ErrOut, "There is no Run to end in namespace %q.\n", namespace)
 		}
 	}
 	var errs []error
-	for _, name := range o.names {
-		if err := one(ctx, o, c, client.ObjectKey{Namespace: namespace, Name: name}); err != nil {
+	for _, target := range o.targets {
+		if err := one(ctx, o, c, namespace, target); err != nil {
 			errs = append(errs, err)
 		}
 		if ctx.Err() != nil {
@@ -117,28 +126,28 @@ func execute(ctx context.Context, o *options) error {
 }
 
 // openRuns lists the Runs that have not ended, and whose end has not been asked for.
-func openRuns(ctx context.Context, c client.Reader, namespace, selector string) ([]string, error) {
+func openRuns(ctx context.Context, c client.Reader, namespace, selector string) ([]cli.Target, error) {
 	parsed, err := labels.Parse(selector)
 	if err != nil {
 		return nil, cli.Usagef("--selector %s: %w", selector, err)
 	}
-	names := []string{}
+	targets := []cli.Target{}
 	err = runs.Each(ctx, c, &client.ListOptions{Namespace: namespace, LabelSelector: parsed, FieldSelector: runs.Unfinished()}, func(run *corev1alpha1.Run) {
 		if isOpen(run) {
-			names = append(names, run.Name)
+			targets = append(targets, cli.Target{Kind: cli.KindRun, Name: run.Name})
 		}
 	})
-	return names, err
+	return targets, err
 }
 
-// one asks for the end of one Run and reports on it.
-func one(ctx context.Context, o *options, c client.Client, key client.ObjectKey) error {
-	run, err := runs.Get(ctx, c, key.Namespace, key.Name)
+// one asks for the end of one Run or WorkflowRun and reports on it.
+func one(ctx context.Context, o *options, c client.Client, namespace string, target cli.Target) error {
+	phase, ended, err := look(ctx, c, namespace, target)
 	if err != nil {
 		return err
 	}
-	if run.Status.Phase.IsTerminal() {
-		fmt.Fprintf(o.factory.IO.ErrOut, "krt: Run %s has ended already (%s)\n", run.Name, run.Status.Phase)
+	if ended {
+		fmt.Fprintf(o.factory.IO.ErrOut, "krt: %s %s has ended already (%s)\n", target.Kind, target.Name, phase)
 		return nil
 	}
 	said := "cancel requested"
@@ -149,10 +158,33 @@ func one(ctx context.Context, o *options, c client.Client, key client.ObjectKey)
 		c = client.NewDryRunClient(c)
 	}
 	if o.dryRun != cli.DryRunClient {
-		if err := runs.RequestCancel(ctx, c, key.Namespace, key.Name, runs.CancelOnly); err != nil {
-			return fmt.Errorf("cancelling Run %s: %w", key.Name, err)
+		if err := request(ctx, c, namespace, target); err != nil {
+			return fmt.Errorf("cancelling %s %s: %w", target.Kind, target.Name, err)
 		}
 	}
-	_, err = fmt.Fprintf(o.factory.IO.Out, "run.kruntimes.io/%s %s\n", key.Name, said)
+	_, err = fmt.Fprintf(o.factory.IO.Out, "%s/%s %s\n", target.Kind.Resource(), target.Name, said)
 	return err
+}
+
+// look returns the phase of a target, and whether it has ended.
+func look(ctx context.Context, c client.Reader, namespace string, target cli.Target) (phase string, ended bool, err error) {
+	if target.Kind == cli.KindWorkflowRun {
+		run, err := workflowruns.Get(ctx, c, namespace, target.Name)
+		if err != nil {
+			return "", false, err
+		}
+		return string(run.Status.Phase), run.Status.Phase.IsTerminal(), nil
+	}
+	run, err := runs.Get(ctx, c, namespace, target.Name)
+	if err != nil {
+		return "", false, err
+	}
+	return string(run.Status.Phase), run.Status.Phase.IsTerminal(), nil
+}
+
+func request(ctx context.Context, c client.Writer, namespace string, target cli.Target) error {
+	if target.Kind == cli.KindWorkflowRun {
+		return workflowruns.RequestCancel(ctx, c, namespace, target.Name)
+	}
+	return runs.RequestCancel(ctx, c, namespace, target.Name, runs.CancelOnly)
 }

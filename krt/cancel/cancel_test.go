@@ -46,7 +46,7 @@ func TestCancel(t *testing.T) {
 		"no dry run":              {args: []string{"running", "--dry-run=none"}, want: "run.kruntimes.io/running cancel requested\n", wantCancelled: []string{"running"}},
 		"a dry run by a word":     {args: []string{"running", "--dry-run", "server"}, wantErr: `"server" stands alone, as if it were a name`, wantCode: cli.ExitUsage},
 		"names and --all":         {args: []string{"running", "--all"}, wantErr: "give names, -l or --all, only one of them", wantCode: cli.ExitUsage},
-		"nothing":                 {wantErr: "which Run?", wantCode: cli.ExitUsage},
+		"nothing":                 {wantErr: "which Run or WorkflowRun?", wantCode: cli.ExitUsage},
 		"a selector that is none": {args: []string{"-l", "a=b=c"}, wantErr: "--selector a=b=c: found '=', expected: ',' or 'end of string'", wantCode: cli.ExitUsage},
 	}
 	for name, tc := range cases {

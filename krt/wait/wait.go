@@ -1,4 +1,4 @@
-// Package wait is the command "krt wait": it waits until Runs have come to a certain point.
+// Package wait is the command "krt wait": it waits until Runs or WorkflowRuns have come to a certain point.
 package wait
 
 import (
@@ -9,19 +9,15 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/krt/cli"
 	"kruntimes.io/kruntimes/krt/complete"
-	"kruntimes.io/kruntimes/krt/follow"
-	"kruntimes.io/kruntimes/krt/runs"
 )
 
 // options are the parsed command line.
 type options struct {
-	names   []string
+	targets []cli.Target
 	goal    string
 	timeout time.Duration
 	factory *cli.Factory
@@ -36,14 +32,16 @@ const (
 	goalDeleted   = "deleted"
 )
 
-const long = `Wait until Runs have come to a certain point:
+const long = `Wait until Runs or WorkflowRuns have come to a certain point:
   ended       whatever came of it (the default)
   succeeded   succeeded; ends with exit code 1 as soon as that cannot happen any more
   scheduled   has a Pod, or had one
   running     executes, or has executed
   deleted     does not exist any more
 
-The exit code is 0 when all Runs have come there, and 1 when one cannot any more or --timeout has passed.`
+A WorkflowRun is scheduled and running from the start of its first step.
+
+The exit code is 0 when all have come there, and 1 when one cannot any more or --timeout has passed.`
 
 // NewCmd returns the command. runF replaces the work in tests; nil means the real work.
 func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.Command {
@@ -52,15 +50,15 @@ func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 	}
 	opts := &options{factory: f}
 	cmd := &cobra.Command{
-		Use:               "wait [run] NAME... [--for POINT] [--timeout DURATION]",
-		Short:             "Wait for Runs",
+		Use:               "wait [run|workflowrun] NAME... [--for POINT] [--timeout DURATION]",
+		Short:             "Wait for Runs and WorkflowRuns",
 		Long:              long,
-		Example:           "  krt wait nightly\n  krt wait one two --for succeeded --timeout 10m",
+		Example:           "  krt wait nightly\n  krt wait one two --for succeeded --timeout 10m\n  krt wait workflowrun ci --for succeeded",
 		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: complete.Runs(f, nil),
+		ValidArgsFunction: complete.Executions(f, nil, nil),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		if opts.names, err = cli.ParseRuns(args); err != nil {
+		if opts.targets, err = cli.ParseExecutions(args); err != nil {
 			return err
 		}
 		opts.goal = strings.ToLower(strings.TrimPrefix(opts.goal, "condition="))
@@ -91,23 +89,21 @@ const (
 	never
 )
 
-// reached judges an existing Run by goal.
-var reached = map[string]func(*corev1alpha1.Run) verdict{
-	goalEnded:     func(r *corev1alpha1.Run) verdict { return when(r.Status.Phase.IsTerminal(), r) },
-	goalSucceeded: func(r *corev1alpha1.Run) verdict { return when(r.Status.Phase == corev1alpha1.RunSucceeded, r) },
-	goalRunning: func(r *corev1alpha1.Run) verdict {
-		return when(r.Status.Phase == corev1alpha1.RunRunning || (r.Status.Phase.IsTerminal() && r.Status.StartTime != nil), r)
-	},
-	goalScheduled: func(r *corev1alpha1.Run) verdict { return when(r.Status.AssignedPod != "", r) },
-	goalDeleted:   func(*corev1alpha1.Run) verdict { return notYet },
+// reached judges an existing Run or WorkflowRun by goal.
+var reached = map[string]func(standing) verdict{
+	goalEnded:     func(s standing) verdict { return when(s.ended, s) },
+	goalSucceeded: func(s standing) verdict { return when(s.succeeded, s) },
+	goalRunning:   func(s standing) verdict { return when(s.started, s) },
+	goalScheduled: func(s standing) verdict { return when(s.scheduled, s) },
+	goalDeleted:   func(standing) verdict { return notYet },
 }
 
-// when is the verdict for a goal that an unfinished Run can still reach.
-func when(there bool, run *corev1alpha1.Run) verdict {
+// when is the verdict for a goal that can still be reached before the end.
+func when(there bool, s standing) verdict {
 	switch {
 	case there:
 		return yes
-	case run.Status.Phase.IsTerminal():
+	case s.ended:
 		return never
 	}
 	return notYet
@@ -129,12 +125,12 @@ func execute(ctx context.Context, o *options) error {
 		waiting, cancel = context.WithTimeout(ctx, o.timeout)
 		defer cancel()
 	}
-	results := make(chan error, len(o.names))
-	for _, name := range o.names {
-		go func() { results <- one(waiting, o, c, client.ObjectKey{Namespace: namespace, Name: name}) }()
+	results := make(chan error, len(o.targets))
+	for _, target := range o.targets {
+		go func() { results <- one(waiting, o, c, namespace, target) }()
 	}
 	var errs []error
-	for range o.names {
+	for range o.targets {
 		errs = append(errs, <-results)
 	}
 	if ctx.Err() != nil {
@@ -143,49 +139,49 @@ func execute(ctx context.Context, o *options) error {
 	return errors.Join(errs...)
 }
 
-// one waits for one Run and reports on it.
-func one(ctx context.Context, o *options, c client.WithWatch, key client.ObjectKey) error {
-	run, err := runs.Get(ctx, c, key.Namespace, key.Name)
-	if err != nil {
-		if o.goal == goalDeleted && cli.IsMissing(err) {
-			return report(o, key.Name, "deleted")
-		}
-		return timedOut(ctx, o, key.Name, err)
-	}
+// one waits for one Run or WorkflowRun and reports on it.
+func one(ctx context.Context, o *options, c client.WithWatch, namespace string, target cli.Target) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for sight := range follow.Track(ctx, c, clock.RealClock{}, run) {
-		if sight.Err != nil {
-			return sight.Err
+	sights, err := look(ctx, c, namespace, target)
+	if err != nil {
+		if o.goal == goalDeleted && cli.IsMissing(err) {
+			return report(o, target, "deleted")
 		}
-		if sight.Lost != nil {
-			fmt.Fprintf(o.factory.IO.ErrOut, "krt: the connection to the cluster is lost, trying again: %v\n", sight.Lost)
+		return timedOut(ctx, o, target, err)
+	}
+	for sight := range sights {
+		if sight.err != nil {
+			return sight.err
+		}
+		if sight.lost != nil {
+			fmt.Fprintf(o.factory.IO.ErrOut, "krt: the connection to the cluster is lost, trying again: %v\n", sight.lost)
 			continue
 		}
-		verdict := reached[o.goal](sight.Object)
+		verdict := reached[o.goal](sight.standing)
 		switch {
 		case verdict == yes:
-			return report(o, key.Name, string(sight.Object.Status.Phase))
+			return report(o, target, sight.phase)
 		case verdict == never:
-			return fmt.Errorf("Run %s did not %s: %s", key.Name, aims[o.goal], runs.Ending(sight.Object))
-		case sight.Deleted && o.goal == goalDeleted:
-			return report(o, key.Name, "deleted")
-		case sight.Deleted:
-			return fmt.Errorf("Run %s was deleted before it could %s", key.Name, aims[o.goal])
+			return fmt.Errorf("%s %s did not %s: %s", target.Kind, target.Name, aims[o.goal], sight.ending)
+		case sight.deleted && o.goal == goalDeleted:
+			return report(o, target, "deleted")
+		case sight.deleted:
+			return fmt.Errorf("%s %s was deleted before it could %s", target.Kind, target.Name, aims[o.goal])
 		}
 	}
-	return timedOut(ctx, o, key.Name, ctx.Err())
+	return timedOut(ctx, o, target, ctx.Err())
 }
 
 // timedOut puts the end of a context into words.
-func timedOut(ctx context.Context, o *options, name string, err error) error {
+func timedOut(ctx context.Context, o *options, target cli.Target, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &cli.ExitError{Code: cli.ExitFailed, Err: fmt.Errorf("timed out after %s waiting for Run %s to %s", o.timeout, name, aims[o.goal])}
+		return &cli.ExitError{Code: cli.ExitFailed, Err: fmt.Errorf("timed out after %s waiting for %s %s to %s", o.timeout, target.Kind, target.Name, aims[o.goal])}
 	}
 	return err
 }
 
-func report(o *options, name, state string) error {
-	_, err := fmt.Fprintf(o.factory.IO.Out, "run.kruntimes.io/%s %s\n", name, state)
+func report(o *options, target cli.Target, state string) error {
+	_, err := fmt.Fprintf(o.factory.IO.Out, "%s/%s %s\n", target.Kind.Resource(), target.Name, state)
 	return err
 }

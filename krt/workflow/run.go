@@ -16,13 +16,6 @@ import (
 	"kruntimes.io/kruntimes/krt/complete"
 )
 
-// The values of --dry-run.
-const (
-	dryRunNone   = "none"
-	dryRunClient = "client"
-	dryRunServer = "server"
-)
-
 // options are the parsed command line of "krt workflow run".
 type options struct {
 	file    string
@@ -30,7 +23,7 @@ type options struct {
 	follow  bool
 	noTTY   bool
 	quiet   bool
-	dryRun  string
+	dryRun  cli.DryRun
 	print   *genericclioptions.PrintFlags
 	factory *cli.Factory
 }
@@ -59,7 +52,7 @@ func newRun(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 	}
 	opts := &options{factory: f, print: genericclioptions.NewPrintFlags("created").WithTypeSetter(cli.NewScheme())}
 	cmd := &cobra.Command{
-		Use: "run -f FILE", Short: "Create WorkflowRuns from a file", Long: long, Example: example, Args: cobra.NoArgs,
+		Use: "run -f FILE", Short: "Create WorkflowRuns from a file", Long: long, Example: example, Args: cli.NoArgs,
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := opts.validate(); err != nil {
@@ -73,11 +66,9 @@ func newRun(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 	flags.BoolVar(&opts.follow, "follow", false, "Show what becomes of it until its end, and end with 0 only if it succeeded")
 	flags.BoolVar(&opts.noTTY, "no-tty", false, "With --follow: print one line for each change, also on a terminal")
 	flags.BoolVarP(&opts.quiet, "quiet", "q", false, "With --follow: show failures and outputs only. Else: print nothing")
-	flags.StringVar(&opts.dryRun, "dry-run", dryRunNone, "Print the WorkflowRuns instead of creating them: \"client\" sends nothing, \"server\" has the cluster check them; the `mode`")
-	flags.Lookup("dry-run").NoOptDefVal = dryRunClient
-	flags.Lookup("dry-run").DefValue = ""
+	cli.AddDryRunFlag(flags, &opts.dryRun, "Print the WorkflowRuns instead of creating them. The `mode` is client (nothing is sent), server (the cluster checks them) or none")
 	cli.AddPrintFlags(cmd, opts.print)
-	complete.Flag(cmd, "dry-run", complete.Words(dryRunClient, dryRunServer, dryRunNone))
+	complete.Flag(cmd, "dry-run", complete.Words(cli.DryRuns()...))
 	return cmd
 }
 
@@ -86,9 +77,7 @@ func (o *options) validate() error {
 	switch {
 	case o.file == "":
 		return cli.WithHint(cli.Usagef("--file is missing"), "an example is in examples/ci.yaml of the sources")
-	case o.dryRun != dryRunNone && o.dryRun != dryRunClient && o.dryRun != dryRunServer:
-		return cli.Usagef("--dry-run %s: must be client or server", o.dryRun)
-	case o.dryRun != dryRunNone && o.follow:
+	case o.dryRun != cli.DryRunNone && o.follow:
 		return cli.Usagef("--dry-run creates nothing, so there is nothing to --follow")
 	case o.follow && *o.print.OutputFormat != "":
 		return cli.Usagef("--follow shows what becomes of the WorkflowRun, so -o cannot be given as well")
@@ -121,7 +110,7 @@ func execute(ctx context.Context, o *options) error {
 			run.Name, run.GenerateName = o.name, ""
 		}
 	}
-	if o.dryRun == dryRunClient {
+	if o.dryRun == cli.DryRunClient {
 		return o.printAll(found)
 	}
 	c, err := o.factory.Client()
@@ -151,7 +140,7 @@ func place(run *workflowsv1alpha1.WorkflowRun, namespace string, byFlag bool) er
 // createAll creates all, and reports on each.
 func (o *options) createAll(ctx context.Context, c client.Client, found []*workflowsv1alpha1.WorkflowRun) error {
 	opts := []client.CreateOption{client.FieldOwner("krt")}
-	if o.dryRun == dryRunServer {
+	if o.dryRun == cli.DryRunServer {
 		opts = append(opts, client.DryRunAll)
 	}
 	var created []*workflowsv1alpha1.WorkflowRun
@@ -178,7 +167,7 @@ func createHint(err error, run *workflowsv1alpha1.WorkflowRun) error {
 // printAll prints the WorkflowRuns as asked for: their names alone where nothing was asked, all of them after a dry run.
 func (o *options) printAll(found []*workflowsv1alpha1.WorkflowRun) error {
 	if *o.print.OutputFormat == "" && *o.print.TemplatePrinterFlags.TemplateArgument == "" {
-		if o.dryRun == dryRunNone {
+		if o.dryRun == cli.DryRunNone {
 			for _, run := range found {
 				if o.quiet {
 					break
@@ -191,9 +180,9 @@ func (o *options) printAll(found []*workflowsv1alpha1.WorkflowRun) error {
 		}
 		*o.print.OutputFormat = "yaml"
 	}
-	printer, err := o.print.ToPrinter()
+	printer, err := cli.Printer(o.print)
 	if err != nil {
-		return cli.Usagef("%w", err)
+		return err
 	}
 	for _, run := range found {
 		object, err := printable(run)

@@ -10,7 +10,7 @@ import (
 // NewCmd returns "krt workflow" with its subcommands.
 func NewCmd(f *cli.Factory) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "workflow", Aliases: []string{"wf"}, Short: "Run workflows", Args: cobra.NoArgs,
+		Use: "workflow", Aliases: []string{"wf"}, Short: "Run workflows", Args: cli.KnownCommand,
 		Long: "Run workflows: jobs that need one another, each a sequence of steps that are executed as Runs.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

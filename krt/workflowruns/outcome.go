@@ -59,11 +59,12 @@ func (f *Failure) String() string {
 }
 
 // FirstFailure returns what failed first: the step, else the job, else the WorkflowRun itself. It returns nil where
-// nothing failed.
+// nothing failed. Of a WorkflowRun that is cancelled, the end of its Runs is no failure.
 func FirstFailure(run *workflowsv1alpha1.WorkflowRun) *Failure {
 	var first *Item
 	consider := func(item Item) {
-		if item.state() == failed && (first == nil || endsBefore(&item, first)) {
+		asked := run.Spec.CancelRequested && item.Phase == string(corev1alpha1.RunCancelled)
+		if item.state() == failed && !asked && (first == nil || endsBefore(&item, first)) {
 			first = &item
 		}
 	}
