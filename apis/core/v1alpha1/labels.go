@@ -2,18 +2,20 @@ package v1alpha1
 
 // Labels, annotations and names that connect objects of this group.
 const (
-	// LabelRuntime is set by the Runtime controller on everything it makes for a Runtime: the Deployment and its Pods.
+	// LabelRuntime is set by the Runtime controller on everything it makes for a Runtime: the Deployment and its Pods, the
+	// ServiceAccount and the RoleBinding.
 	// Value: the Runtime's name, shortened with a hash where it is longer than 63 characters (see RuntimeLabelValue).
-	// Readers: scheduler, Run lifecycle controller, krt.
+	// Readers: the selectors of the Deployment and of the scale subresource, scheduler, krt.
 	LabelRuntime = "kruntimes.io/runtime"
 
-	// LabelManagedBy is the well-known label that says which application looks after an object.
+	// LabelManagedBy is the well-known label that says which application looks after an object. Writers: the controllers of
+	// kruntimes, on everything that they make. Readers: the cache of the manager, krt.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// ManagedBy is the value of LabelManagedBy on everything that a controller of kruntimes makes.
 	ManagedBy = "kruntimes"
 
 	// AnnotationRuntime is set by the Runtime controller on Pods beside LabelRuntime. Value: the Runtime's full name.
-	// Readers: scheduler, devcluster.
+	// Readers: Runtime controller, scheduler.
 	AnnotationRuntime = "kruntimes.io/runtime"
 
 	// AnnotationRestartedAt, put on a Runtime by a person, is copied into the Pod template and so rolls the Pods.

@@ -45,7 +45,8 @@ type RuntimeSpec struct {
 	// +required
 	Template corev1.PodTemplateSpec `json:"template"`
 
-	// interpreter is the command to which a script is handed as a file. Default: ["/bin/sh", "-e"].
+	// interpreter is the command to which a script is handed as a file. Default: ["/bin/sh", "-e"]. Mutable; a change
+	// rolls the Pods.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:default={"/bin/sh","-e"}
@@ -55,7 +56,7 @@ type RuntimeSpec struct {
 	// +kubebuilder:validation:items:MaxLength=1024
 	Interpreter []string `json:"interpreter,omitempty"`
 
-	// server says who executes Runs in the runtime container. Default: Injected.
+	// server says who executes Runs in the runtime container. Default: Injected. Mutable; a change rolls the Pods.
 	// +optional
 	// +kubebuilder:default=Injected
 	Server ServerMode `json:"server,omitempty"`
@@ -69,6 +70,7 @@ type RuntimeSpec struct {
 	Workspace corev1.VolumeSource `json:"workspace,omitempty"`
 
 	// artifactStore is where artifacts of Runs are kept. Unset: Runs of this Runtime can neither make nor take artifacts.
+	// Mutable with all its fields; a change moves nothing: what earlier Runs have stored stays where it is.
 	// +optional
 	ArtifactStore *ArtifactStore `json:"artifactStore,omitempty"`
 }
@@ -76,17 +78,17 @@ type RuntimeSpec struct {
 // ArtifactStore is exactly one kind of store.
 // +kubebuilder:validation:XValidation:rule="has(self.filesystem) != has(self.s3)",message="set exactly one of filesystem and s3"
 type ArtifactStore struct {
-	// filesystem keeps artifacts on a volume.
+	// filesystem keeps artifacts on a volume. Mutable.
 	// +optional
 	Filesystem *FilesystemStore `json:"filesystem,omitempty"`
-	// s3 keeps artifacts in a bucket of an S3-compatible service.
+	// s3 keeps artifacts in a bucket of an S3-compatible service. Mutable.
 	// +optional
 	S3 *S3Store `json:"s3,omitempty"`
 }
 
 // FilesystemStore keeps artifacts on a PersistentVolumeClaim that only runtimed mounts.
 type FilesystemStore struct {
-	// volumeClaimName is a claim of the namespace; ReadWriteMany where the Pods spread over nodes.
+	// volumeClaimName is a claim of the namespace; ReadWriteMany where the Pods spread over nodes. Mutable.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -95,29 +97,29 @@ type FilesystemStore struct {
 
 // S3Store keeps artifacts in a bucket.
 type S3Store struct {
-	// bucket must exist.
+	// bucket must exist. Mutable.
 	// +required
 	// +kubebuilder:validation:MinLength=3
 	// +kubebuilder:validation:MaxLength=63
 	Bucket string `json:"bucket"`
-	// prefix is put before every key. Default: none.
+	// prefix is put before every key. Default: none. Mutable.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Prefix string `json:"prefix,omitempty"`
-	// region of the bucket. Default: what the SDK finds.
+	// region of the bucket. Default: what the SDK finds. Mutable.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Region string `json:"region,omitempty"`
-	// endpoint is the URL of a service other than AWS. Default: AWS.
+	// endpoint is the URL of a service other than AWS. Default: AWS. Mutable.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:Pattern=`^https?://[^\s]+$`
 	Endpoint string `json:"endpoint,omitempty"`
-	// forcePathStyle puts the bucket into the path and not into the host name. Default: false.
+	// forcePathStyle puts the bucket into the path and not into the host name. Default: false. Mutable.
 	// +optional
 	ForcePathStyle bool `json:"forcePathStyle,omitempty"`
 	// credentialsSecretName is a Secret of the namespace with the keys accessKeyID and secretAccessKey.
-	// Default: the SDK's own chain.
+	// Default: the SDK's own chain. Mutable.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	CredentialsSecretName string `json:"credentialsSecretName,omitempty"`
@@ -146,9 +148,10 @@ type RuntimeStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Conditions of a Runtime, and their reasons. Written by the Runtime controller.
+// Conditions of a Runtime, and their reasons. Written by the Runtime controller, which never writes Unknown: a condition
+// that is absent says that the controller has not come to the Runtime yet.
 const (
-	// RuntimeConditionAvailable is True while at least one Pod is ready, or while none is asked for.
+	// RuntimeConditionAvailable is True while at least one Pod is ready, or while none is asked for, else False.
 	RuntimeConditionAvailable = "Available"
 	// RuntimeConditionProgressing is True while Pods are being made or replaced, False when all are there or none comes.
 	RuntimeConditionProgressing = "Progressing"
@@ -167,7 +170,8 @@ const (
 	ReasonPodsRefused = "PodsRefused"
 	// ReasonRollingOut means that Pods of an earlier template are being replaced.
 	ReasonRollingOut = "RollingOut"
-	// ReasonDeploymentRefused means that the Deployment itself was refused; the message holds the API server's words.
+	// ReasonDeploymentRefused means that the Deployment, or the ServiceAccount or RoleBinding that its Pods need, cannot be
+	// made: the API server refuses it, in the words of the message, or its name is taken by an object of somebody else.
 	ReasonDeploymentRefused = "DeploymentRefused"
 )
 
