@@ -37,6 +37,8 @@ const (
 func podTemplate(runtime *corev1alpha1.Runtime, settings podSettings) corev1.PodTemplateSpec {
 	t := *runtime.Spec.Template.DeepCopy()
 	t.Labels = merged(t.Labels, childLabels(runtime.Name))
+	// No default container is named to kubectl: logs are of more use from runtimed, but exec, cp and attach are not, whose
+	// image holds nothing but programs of ours and whose token is none of the user's business.
 	t.Annotations = merged(t.Annotations, map[string]string{corev1alpha1.AnnotationRuntime: runtime.Name})
 	if at, ok := runtime.Annotations[corev1alpha1.AnnotationRestartedAt]; ok {
 		t.Annotations[corev1alpha1.AnnotationRestartedAt] = at

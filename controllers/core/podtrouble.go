@@ -2,46 +2,35 @@ package core
 
 import (
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 )
 
-// podTrouble says why a Pod does not become ready, in the Pod's own words: what keeps it from a node, or from starting a
-// container. It is empty while nothing is known to be wrong.
+// podTrouble says why a Pod does not become ready, in the Pod's own words. It is empty while nothing is known to be wrong.
 func podTrouble(pod *corev1.Pod) string {
-	if pod.Status.Phase == corev1.PodFailed {
-		return sentence(fmt.Sprintf("Pod %s failed", pod.Name), pod.Status.Reason, pod.Status.Message)
+	t := corev1alpha1.TroubleOf(&pod.Status)
+	switch {
+	case t == nil:
+		return ""
+	case t.Container != "":
+		return fmt.Sprintf("container %s of Pod %s: %s", t.Container, pod.Name, containerTrouble(t))
+	case pod.Status.Phase == corev1.PodFailed:
+		return sentence(fmt.Sprintf("Pod %s failed", pod.Name), t.Reason, t.Message)
+	default:
+		return sentence(fmt.Sprintf("Pod %s has no node", pod.Name), t.Reason, t.Message)
 	}
-	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		if text := containerTrouble(s); text != "" {
-			return fmt.Sprintf("container %s of Pod %s: %s", s.Name, pod.Name, text)
-		}
-	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return sentence(fmt.Sprintf("Pod %s has no node", pod.Name), c.Reason, c.Message)
-		}
-	}
-	return ""
 }
 
-func containerTrouble(s corev1.ContainerStatus) string {
+func containerTrouble(t *corev1alpha1.PodTrouble) string {
 	switch {
-	case s.State.Waiting != nil:
-		w := s.State.Waiting
-		if w.Reason == "" || w.Reason == "ContainerCreating" || w.Reason == "PodInitializing" {
-			return ""
-		}
-		text := sentence(w.Reason, "", w.Message)
-		if last := s.LastTerminationState.Terminated; last != nil {
-			text += "; it ended with " + ending(last)
-		}
-		return text
-	case s.State.Terminated != nil && s.State.Terminated.ExitCode != 0:
-		return "it ended with " + ending(s.State.Terminated)
+	case !t.Waits:
+		return "it ended with " + ending(t.Ended)
+	case t.Ended != nil:
+		return sentence(t.Reason, t.Message) + "; it ended with " + ending(t.Ended)
 	default:
-		return ""
+		return sentence(t.Reason, t.Message)
 	}
 }
 
