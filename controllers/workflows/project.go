@@ -82,11 +82,11 @@ func explain(run *corev1alpha1.Run) string {
 	if text == "" {
 		text = string(run.Status.Phase)
 	}
+	if run.Status.Message != "" { // It names the exit code, where there is one.
+		return text + ": " + run.Status.Message
+	}
 	if code := run.Status.ExitCode; code != nil && *code != 0 {
 		text += ", exit code " + strconv.Itoa(int(*code))
-	}
-	if run.Status.Message != "" {
-		text += ": " + run.Status.Message
 	}
 	return text
 }

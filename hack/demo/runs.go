@@ -73,15 +73,21 @@ func (d *demo) runScripts(ctx context.Context) error {
 // exec runs krt, shows its output, and returns its exit code and standard output.
 func (d *demo) exec(ctx context.Context, args ...string) (int, string, error) {
 	var stdout bytes.Buffer
+	code, err := d.execTo(ctx, io.MultiWriter(os.Stdout, &stdout), os.Stdout, args...)
+	return code, stdout.String(), err
+}
+
+// execTo runs krt with its streams where the caller wants them, and returns its exit code.
+func (d *demo) execTo(ctx context.Context, stdout, stderr io.Writer, args ...string) (int, error) {
 	cmd := exec.CommandContext(ctx, d.krt, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+d.kubeconfig)
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stdout, &stdout), os.Stdout
+	cmd.Stdout, cmd.Stderr = stdout, stderr
 	err := cmd.Run()
 	var exited *exec.ExitError
 	if err != nil && !errors.As(err, &exited) {
-		return 0, "", err
+		return 0, err
 	}
-	return cmd.ProcessState.ExitCode(), stdout.String(), nil
+	return cmd.ProcessState.ExitCode(), nil
 }
 
 // runMany creates n Runs at once and prints when each part of their life took place.
