@@ -94,6 +94,7 @@ func BenchmarkCycle(b *testing.B) {
 	began := cpuTime(b)
 	for i := range b.N {
 		at := i % len(active)
+		w.engine.runFinished(active[at].UID)
 		w.engine.runGone(active[at].UID)
 		placed := w.decide()
 		if len(placed) != 1 {

@@ -37,7 +37,7 @@ type binder struct {
 //  1. The API server has stored it: bound.
 //  2. It has not, and never will, because the Run has another version by now: moved, with that version. This is also
 //     the end of a request whose answer was lost although it was stored.
-//  3. The Run is gone: vanished.
+//  3. The Run is gone: vanished, or lost when an earlier request may have been stored before.
 //  4. It was refused, or cannot be stored for a long time, or its Pod has gone meanwhile: refused.
 //  5. ctx ends: nothing is told, because the engine ends as well.
 //
@@ -65,8 +65,11 @@ func (b *binder) bind(ctx context.Context, a *assignment) (known bool) {
 			log.V(1).Info("Bound Run")
 			b.engine.bound(a, version)
 			return true
-		case apierrors.IsNotFound(err):
+		case apierrors.IsNotFound(err) && attempt == 0:
 			b.engine.vanished(a)
+			return true
+		case apierrors.IsNotFound(err):
+			b.engine.lost(a)
 			return true
 		case isRefusal(err):
 			log.Error(err, "Assignment was refused")
@@ -101,7 +104,7 @@ func (b *binder) resolved(ctx context.Context, a *assignment, name types.Namespa
 			b.engine.moved(a, fresh)
 			return true
 		case apierrors.IsNotFound(err), err == nil && fresh.UID != a.run.UID:
-			b.engine.vanished(a)
+			b.engine.lost(a)
 			return true
 		case !b.engine.stands(a):
 			b.engine.refused(a)

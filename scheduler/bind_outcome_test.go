@@ -79,8 +79,18 @@ func TestOutcomesOfABind(t *testing.T) {
 		"it asks to be cancelled meanwhile": {func(w *world, a *assignment) {
 			w.engine.moved(a, w.store("a", func(r *corev1alpha1.Run) { r.Spec.CancelRequested = true }))
 		}, []string{"b"}},
-		"it is gone":                           {func(w *world, a *assignment) { w.engine.vanished(a) }, []string{"b"}},
-		"deleted before the answer came":       {func(w *world, a *assignment) { w.engine.runGone(a.run.UID); w.engine.vanished(a) }, []string{"b"}},
+		"it is gone":                     {func(w *world, a *assignment) { w.engine.vanished(a) }, []string{"b"}},
+		"deleted before the answer came": {func(w *world, a *assignment) { w.engine.runGone(a.run.UID); w.engine.vanished(a) }, []string{"b"}},
+		"gone, and perhaps stored before: the place stays taken": {func(w *world, a *assignment) { w.engine.lost(a) }, nil},
+		"gone, perhaps stored before, and its time is over": {func(w *world, a *assignment) {
+			w.engine.lost(a)
+			w.clock.Step(leaveTime)
+		}, []string{"b"}},
+		"stored and deleted before the answer came: the place stays taken": {func(w *world, a *assignment) {
+			r := w.store("a", assignedTo(a))
+			w.engine.runGone(a.run.UID)
+			w.engine.bound(a, r.ResourceVersion)
+		}, nil},
 		"refused: the next one gets the place": {func(w *world, a *assignment) { w.engine.refused(a) }, []string{"b"}},
 		"refused, and after the backoff tried again, in its order": {func(w *world, a *assignment) {
 			w.engine.refused(a)

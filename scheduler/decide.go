@@ -31,6 +31,7 @@ func (e *engine) next() (a *assignment, wait time.Duration) {
 		e.nextSweep = now.Add(safetyNet)
 		e.queue.WakeAll()
 	}
+	e.releaseLeft(now)
 	for _, due := range e.queue.Due(now) {
 		e.settle(e.runs[due.UID])
 	}
@@ -68,6 +69,9 @@ func (e *engine) idleFor(now time.Time) time.Duration {
 	until := e.nextSweep
 	if due, ok := e.queue.NextDue(); ok && due.Before(until) {
 		until = due
+	}
+	if left, ok := e.leaving.next(); ok && left.Before(until) {
+		until = left
 	}
 	return max(0, until.Sub(now))
 }
@@ -143,12 +147,22 @@ func (e *engine) refused(a *assignment) {
 	}
 }
 
-// vanished takes in that a live read does not find the Run.
+// vanished takes in that an assignment was not stored because the Run is gone.
 func (e *engine) vanished(a *assignment) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.rules.Unreserve(a.cycle, a.pod)
+	e.unreserve(a)
 	e.forget(a.run.UID)
+}
+
+// lost takes in that the Run is gone, and that nobody knows whether its assignment was stored before.
+func (e *engine) lost(a *assignment) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if t, ok := e.binding(a); ok {
+		e.unreserve(a)
+		e.leave(t)
+	}
 }
 
 // stands tells whether a decision is still worth storing: nobody has resolved it otherwise, and its Pod is there to stay.

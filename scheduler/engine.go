@@ -45,6 +45,8 @@ type engine struct {
 	youngestPlaced youngest
 	// nextSweep is when the safety net tries everything.
 	nextSweep time.Time
+	// leaving are the Runs that were deleted and may still be executing.
+	leaving leavers
 	// gone, if not nil, collects the Runs that have gone since catching up began.
 	gone map[types.UID]struct{}
 }
@@ -58,7 +60,8 @@ type engine struct {
 //	                        +------------------------ seen Pending again (handed back) ----------+
 //
 // A Run that is seen assigned is assigned, in whatever state it was. One that asks to be cancelled, or is being deleted,
-// before it has a Pod is idle: somebody else ends it.
+// before it has a Pod is idle: somebody else ends it. One that is known to have finished is finished until the informer
+// has caught up; one that is deleted while it may have a Pod keeps its units for a while, see leaving.go.
 type trackedRun struct {
 	// run is the newest version that was seen; what the scheduler does not need is stripped from it.
 	run   *corev1alpha1.Run
@@ -81,6 +84,7 @@ const (
 	runBinding
 	runBound
 	runAssigned
+	runFinished
 )
 
 func newEngine(rules *framework.Framework, c clock.PassiveClock) *engine {
@@ -90,6 +94,7 @@ func newEngine(rules *framework.Framework, c clock.PassiveClock) *engine {
 		runs:           map[types.UID]*trackedRun{},
 		unexplained:    map[types.NamespacedName]struct{}{},
 		youngestPlaced: youngest{},
+		leaving:        leavers{until: map[types.UID]time.Time{}},
 		nextSweep:      c.Now().Add(safetyNet),
 	}
 }
@@ -111,6 +116,9 @@ func (e *engine) see(run *corev1alpha1.Run) {
 	case !ok:
 		t = &trackedRun{run: run, info: framework.NewRunInfo(run), order: orderOf(run)}
 		e.runs[run.UID] = t
+		e.leaving.drop(run.UID)
+	case t.state == runFinished:
+		return // what comes now is late
 	case newer(t.run.ResourceVersion, run.ResourceVersion):
 		return
 	default:
@@ -159,16 +167,26 @@ func (e *engine) settle(t *trackedRun) {
 	e.unexplained[t.info.RuntimeKey()] = struct{}{}
 }
 
-// runGone forgets a Run that is finished or deleted.
+// runGone takes in that a Run is not among the unfinished any more. Unless it is known to have finished, which runFinished
+// tells, a Run that may have a Pod counts as deleted there.
 func (e *engine) runGone(uid types.UID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.releaseLeft(e.clock.Now()) // also where nobody asks for the next decision
+	if t, ok := e.runs[uid]; ok && (t.state == runBinding || t.state == runBound || t.state == runAssigned) {
+		e.leave(t)
+		return
+	}
 	e.forget(uid)
 }
 
+// forget drops a Run that has no Pod, or none any more.
 func (e *engine) forget(uid types.UID) {
 	if e.gone != nil {
 		e.gone[uid] = struct{}{}
+	}
+	if e.leaving.drop(uid) {
+		e.changed(e.cache.Release(uid))
 	}
 	t, ok := e.runs[uid]
 	if !ok {

@@ -124,9 +124,23 @@ func (w *world) placements() []string {
 	return out
 }
 
-// finish ends a Run: the informer's selector then shows it as deleted.
+// finish ends a Run: one watch shows it finished, and the informer's selector then shows it as deleted. The one or the
+// other comes first.
 func (w *world) finish(name string) {
 	r := w.store(name, func(r *corev1alpha1.Run) { r.Status.Phase = corev1alpha1.RunSucceeded })
+	if w.version%2 == 0 {
+		w.engine.runFinished(r.UID)
+		w.engine.runGone(r.UID)
+		return
+	}
+	w.engine.runGone(r.UID)
+	w.engine.runFinished(r.UID)
+}
+
+// delete deletes a Run.
+func (w *world) delete(name string) {
+	r := w.runs[name]
+	delete(w.runs, name)
 	w.engine.runGone(r.UID)
 }
 

@@ -41,6 +41,7 @@ type scheduler struct {
 	engine    *engine
 	client    *runClient
 	informers ctrlcache.Cache
+	finishes  *finishWatch
 	// slots holds a token for every assignment that is being written.
 	slots chan struct{}
 }
@@ -79,7 +80,16 @@ func Run(ctx context.Context, options Options) error {
 	if metrics != nil {
 		start("serving metrics", metrics.Start)
 	}
-	start("running the informers", s.informers.Start)
+	watching := make(chan struct{})
+	start("watching finished Runs", func(ctx context.Context) error { return s.finishes.run(ctx, watching) })
+	start("running the informers", func(ctx context.Context) error {
+		select {
+		case <-watching: // else what finishes in between would count as deleted
+		case <-ctx.Done():
+			return nil
+		}
+		return s.informers.Start(ctx)
+	})
 	if err := feed(ctx, s.informers, s.engine); err != nil {
 		cancel(err)
 	}
@@ -111,9 +121,14 @@ func build(options Options) (*scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
+	engine := newEngine(rules, options.Clock)
+	finishes, err := newFinishWatch(options.Config, options.Clock, engine)
+	if err != nil {
+		return nil, err
+	}
 	return &scheduler{
-		options: options, clock: options.Clock, engine: newEngine(rules, options.Clock), client: client,
-		informers: informers, slots: make(chan struct{}, maxBinds),
+		options: options, clock: options.Clock, engine: engine, client: client,
+		informers: informers, finishes: finishes, slots: make(chan struct{}, maxBinds),
 	}, nil
 }
 

@@ -20,6 +20,7 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/runtimed/decision"
+	"kruntimes.io/kruntimes/runtimed/gitsource"
 	"kruntimes.io/kruntimes/runtimed/logs"
 	"kruntimes.io/kruntimes/runtimed/runs"
 	"kruntimes.io/kruntimes/runtimed/server"
@@ -52,7 +53,7 @@ func (t Timing) withDefaults() Timing {
 		}
 	}
 	set(&t.RunningDelay, 100*time.Millisecond)
-	set(&t.StopGrace, 10*time.Second)
+	set(&t.StopGrace, corev1alpha1.StopGrace)
 	set(&t.StopPatience, 60*time.Second)
 	set(&t.ServerPatience, 5*time.Second)
 	return t
@@ -65,6 +66,7 @@ type Options struct {
 	Client      *runs.Client
 	Server      *server.Connection
 	Area        *staging.Area
+	Sources     *gitsource.Fetcher
 	State       *state.Store
 	Logs        *logs.Writer
 	Clock       clock.Clock
