@@ -250,6 +250,7 @@ type writer struct {
 }
 
 func (w *writer) add(colour, text string) {
+	w.full = w.full || (w.picture.Width > 0 && w.left <= 0)
 	if w.full {
 		return
 	}
