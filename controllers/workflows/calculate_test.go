@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -254,5 +255,44 @@ func TestOutputBounds(t *testing.T) {
 	}
 	if got := w.run.Status.Jobs["b"].Phase; got != workflowsv1alpha1.JobSucceeded {
 		t.Errorf("job b is %s", got)
+	}
+}
+
+func TestAStatusThatGrowsTooLargeFailsItsJob(t *testing.T) {
+	// Control characters take six bytes each in JSON: few bytes of outputs, much status.
+	value := corev1alpha1.OutputValue(strings.Repeat("\x01", 4000))
+	w := newWorld(t, map[string]workflowsv1alpha1.Job{"a": {RunsOn: "sh", Steps: steps("s1", "s2", "s3")}})
+	w.quiet()
+	fill := outputs{}
+	for i := range 15 {
+		fill["k"+string(rune('a'+i))] = value
+	}
+	w.end("a", "s1", corev1alpha1.RunSucceeded, fill)
+	w.quiet()
+	w.end("a", "s2", corev1alpha1.RunSucceeded, fill)
+	w.quiet()
+	w.end("a", "s3", corev1alpha1.RunSucceeded, fill)
+	w.quiet()
+	js := w.run.Status.Jobs["a"]
+	if js.Phase != workflowsv1alpha1.JobFailed || !strings.HasPrefix(js.Message, "step s3: StatusTooLarge: ") {
+		t.Errorf("got job %s: %q", js.Phase, js.Message)
+	}
+	encoded, err := json.Marshal(w.run.Status)
+	if err != nil || len(encoded) > workflowsv1alpha1.MaxStatusBytes {
+		t.Errorf("the status has %d bytes, more than %d (%v)", len(encoded), workflowsv1alpha1.MaxStatusBytes, err)
+	}
+}
+
+func TestAJobOutputOverItsBoundFailsTheJob(t *testing.T) {
+	jobs := map[string]workflowsv1alpha1.Job{"a": {RunsOn: "sh", Steps: steps("s"), Outputs: map[string]workflowsv1alpha1.Output{
+		"twice": {Value: "${{ steps.s.outputs.half }}${{ steps.s.outputs.half }}"}}}}
+	for size, want := range map[int]workflowsv1alpha1.JobPhase{2048: workflowsv1alpha1.JobSucceeded, 2049: workflowsv1alpha1.JobFailed} {
+		w := newWorld(t, jobs)
+		w.quiet()
+		w.end("a", "s", corev1alpha1.RunSucceeded, outputs{"half": corev1alpha1.OutputValue(strings.Repeat("x", size))})
+		w.quiet()
+		if js := w.run.Status.Jobs["a"]; js.Phase != want {
+			t.Errorf("two halves of %d bytes: got %s (%s), want %s", size, js.Phase, js.Message, want)
+		}
 	}
 }
