@@ -142,7 +142,7 @@ func (c *Cluster) waitForAPIServer(ctx context.Context, config *rest.Config, p *
 	})
 }
 
-func (c *Cluster) startControllerManager(ctx context.Context) error {
+func (c *Cluster) startControllerManager(context.Context) error {
 	err := c.creds.writeKubeconfig(c.dirs.kubeconfigOf(PartControllerManager), c.config.Host, certificateUser(c.creds.controllerManager))
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ const (
 
 // startKubelet runs the stand-in as a process of its own: it is the parent of everything that runs in Pods, and so can
 // tell what they left behind. When this process dies in whatever way, the stand-in is told and ends them all.
-func (c *Cluster) startKubelet(ctx context.Context) error {
+func (c *Cluster) startKubelet(context.Context) error {
 	if err := c.creds.writeKubeconfig(c.dirs.kubeconfigOf(PartKubelet), c.config.Host, certificateUser(c.creds.kubelet)); err != nil {
 		return err
 	}
