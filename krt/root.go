@@ -122,7 +122,7 @@ func NewCommand(f *cli.Factory) *cobra.Command {
 		}
 		return cli.WithHint(cli.Usagef("%w", err), "see `%s --help`", cmd.CommandPath())
 	})
-	f.ConfigFlags.AddFlags(cmd.PersistentFlags())
+	cli.AddConfigFlags(cmd.PersistentFlags(), f.ConfigFlags)
 	cmd.SetVersionTemplate("{{.DisplayName}} {{.Version}}\n")
 	cmd.SetUsageTemplate(usageTemplate(cmd.UsageTemplate()))
 	cmd.AddGroup(

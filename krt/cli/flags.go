@@ -1,15 +1,39 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
-// DurationVar defines a flag for a duration. Unlike that of pflag it says what is missing when a number has no unit.
+// AddConfigFlags defines the kubeconfig flags of kubectl. Unlike kubectl it checks what has a form already on the command
+// line, so that a wrong value is not taken for a kubeconfig that cannot be used.
+func AddConfigFlags(flags *pflag.FlagSet, config *genericclioptions.ConfigFlags) {
+	config.AddFlags(flags)
+	if flag := flags.Lookup("request-timeout"); flag != nil {
+		flag.Value = requestTimeout{flag.Value}
+	}
+}
+
+// requestTimeout is the value of --request-timeout: seconds, or a duration with a unit.
+type requestTimeout struct{ pflag.Value }
+
+// Set implements pflag.Value.
+func (r requestTimeout) Set(text string) error {
+	if value, err := clientcmd.ParseTimeout(text); err != nil || value < 0 {
+		return fmt.Errorf("%q is neither a number of seconds nor a duration such as 90s or 5m", text)
+	}
+	return r.Value.Set(text)
+}
+
+// DurationVar defines a flag for a duration. Unlike that of pflag it says what is missing when a number has no unit, and
+// takes no negative one.
 func DurationVar(flags *pflag.FlagSet, target *time.Duration, name string, usage string) {
 	flags.Var((*duration)(target), name, usage)
 }
@@ -25,6 +49,9 @@ func (d *duration) Set(text string) error {
 	value, err := time.ParseDuration(text)
 	if err != nil {
 		return fmt.Errorf("%q is not a duration such as 90s, 5m or 1h30m", text)
+	}
+	if value < 0 {
+		return errors.New("must not be negative")
 	}
 	*d = duration(value)
 	return nil

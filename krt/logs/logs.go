@@ -84,9 +84,6 @@ func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 		if opts.tail, err = parseTail(tail); err != nil {
 			return err
 		}
-		if opts.since < 0 {
-			return cli.Usagef("--since %s: must not be negative", opts.since)
-		}
 		return runF(cmd.Context(), opts)
 	}
 	flags := cmd.Flags()
@@ -96,7 +93,7 @@ func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 	complete.Flag(cmd, "step", complete.StepsOf(f))
 	flags.BoolVarP(&opts.follow, "follow", "f", false, "Go on until the end")
 	flags.StringVar(&tail, "tail", "all", "Show only the last `n` lines of what there is")
-	flags.DurationVar(&opts.since, "since", 0, "Show only lines of the last `duration`, such as 5m")
+	cli.DurationVar(flags, &opts.since, "since", "Show only lines of the last `duration`, such as 5m")
 	flags.BoolVar(&opts.timestamps, "timestamps", false, "Put its time before every line")
 	return cmd
 }

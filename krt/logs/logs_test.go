@@ -41,7 +41,7 @@ func TestParsing(t *testing.T) {
 		"no name":             {wantErr: "which Run or WorkflowRun?"},
 		"two names":           {args: []string{"a", "b"}, wantErr: "one Run at a time, but there are 2 names"},
 		"a tail of words":     {args: []string{"a", "--tail", "some"}, wantErr: "--tail some: must be a number of lines, or all"},
-		"a time to come":      {args: []string{"a", "--since", "-1s"}, wantErr: "--since -1s: must not be negative"},
+		"a time to come":      {args: []string{"a", "--since", "-1s"}, wantErr: `invalid argument "-1s" for "--since" flag: must not be negative`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
