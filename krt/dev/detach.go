@@ -80,8 +80,8 @@ func awaitDetached(ctx context.Context, o *upOptions, dir string, b *background)
 		state, err := devcluster.ReadState(dir)
 		if err == nil && state.PID == b.process.Pid && state.Phase == devcluster.Ready {
 			show(o.factory.IO.ErrOut, b.words, &shown)
-			summarise(o.factory.IO.ErrOut, o.factory.Name, state)
-			fmt.Fprintf(o.factory.IO.ErrOut, "\nEnd it with \"%s dev down\".\n", o.factory.Name)
+			summarise(o.factory, state)
+			fmt.Fprintf(o.factory.IO.ErrOut, "\nEnd it with \"%s\".\n", command(o.factory, "down", dir))
 			return nil
 		}
 		select {

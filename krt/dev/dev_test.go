@@ -110,6 +110,10 @@ func TestWithoutACluster(t *testing.T) {
 			if !strings.Contains(said, "no dev cluster is running in "+strings.ToLower(dir)) {
 				t.Errorf("it said %q", said)
 			}
+			var hint *cli.HintError
+			if want := "start one with `krt dev up --state-dir " + dir + "`"; err != nil && (!errors.As(err, &hint) || hint.Hint != want) {
+				t.Errorf("hint %+v, want %q", hint, want)
+			}
 		})
 	}
 }
@@ -118,11 +122,42 @@ func TestRunningClusterComesWithAHint(t *testing.T) {
 	f, _, _ := newFactory()
 	err := explainStart(f, &devcluster.RunningError{Dir: "/s", State: devcluster.State{PID: 7}})
 	var hint *cli.HintError
-	if !errors.As(err, &hint) || hint.Hint != "use it (`krt dev status`), or end it first with `krt dev down`" {
+	if !errors.As(err, &hint) || hint.Hint != "use it (`krt dev status --state-dir /s`), or end it first with `krt dev down --state-dir /s`" {
 		t.Errorf("hint %+v", hint)
 	}
 	if err.Error() != "a dev cluster is running already in /s (pid 7)" {
 		t.Errorf("error %q", err)
+	}
+}
+
+func TestCommandNamesTheCluster(t *testing.T) {
+	cases := map[string]struct {
+		environ   []string
+		dir, want string
+	}{
+		"the usual one":        {environ: []string{"XDG_STATE_HOME=/x"}, dir: "/x/kruntimes/dev", want: "krt dev down"},
+		"another":              {environ: []string{"XDG_STATE_HOME=/x"}, dir: "/x/other", want: "krt dev down --state-dir /x/other"},
+		"one where none is":    {dir: "/s", want: "krt dev down --state-dir /s"},
+		"one with odd letters": {dir: "/it's mine", want: `krt dev down --state-dir '/it'\''s mine'`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f, _, _ := newFactory()
+			f.Environ = tc.environ
+			if diff := cmp.Diff(tc.want, command(f, "down", tc.dir)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSummaryNamesTheCluster(t *testing.T) {
+	f, _, errOut := newFactory()
+	summarise(f, devcluster.State{Kubeconfig: "/my s/kubeconfig", URL: "https://127.0.0.1:1", Node: "dev"})
+	for _, want := range []string{"\n  export KUBECONFIG='/my s/kubeconfig'\n", `See "krt dev status --state-dir '/my s'" for its parts.`} {
+		if !strings.Contains(errOut.String(), want) {
+			t.Errorf("%q does not hold %q", errOut.String(), want)
+		}
 	}
 }
 

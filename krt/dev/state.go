@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -20,7 +21,44 @@ import (
 const endPatience = 40 * time.Second
 
 func addStateDir(flags *pflag.FlagSet, dir *string) {
-	flags.StringVar(dir, "state-dir", "", "`Directory` of the cluster (default: kruntimes/dev in $XDG_STATE_HOME or ~/.local/state)")
+	flags.Var((*directory)(dir), "state-dir", "`Directory` of the cluster (default: kruntimes/dev in $XDG_STATE_HOME or ~/.local/state)")
+}
+
+// directory is the value of a flag that names a directory. An empty one, such as that of a variable that is not set, must
+// not end another cluster than the one that is meant.
+type directory string
+
+// Set implements pflag.Value.
+func (d *directory) Set(text string) error {
+	if text == "" {
+		return errors.New("must not be empty")
+	}
+	*d = directory(text)
+	return nil
+}
+
+// Type implements pflag.Value.
+func (*directory) Type() string { return "directory" }
+
+// String implements pflag.Value.
+func (d *directory) String() string { return string(*d) }
+
+// command writes a command of "krt dev" for the cluster in dir, as a person types it.
+func command(f *cli.Factory, verb, dir string) string {
+	text := f.Name + " dev " + verb
+	if usual, err := devcluster.DefaultStateDir(f.Environ); err == nil && usual == dir {
+		return text
+	}
+	return text + " --state-dir " + quoted(dir)
+}
+
+// quoted writes the name of a file as a shell takes it.
+func quoted(path string) string {
+	path = cli.Visible(path)
+	if strings.ContainsAny(path, " '\"\\$`*?[]{}()<>|&;#~!") {
+		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return path
 }
 
 // stateDir returns the directory that is meant.
@@ -39,7 +77,7 @@ func runningState(f *cli.Factory, chosen string) (devcluster.State, string, erro
 	}
 	state, err := devcluster.ReadState(dir)
 	if errors.Is(err, devcluster.ErrNotRunning) {
-		err = cli.WithHint(&cli.NoClusterError{Reason: "no dev cluster is running in " + dir}, "start one with `%s dev up`", f.Name)
+		err = cli.WithHint(&cli.NoClusterError{Reason: "no dev cluster is running in " + dir}, "start one with `%s`", command(f, "up", dir))
 	}
 	return state, dir, err
 }

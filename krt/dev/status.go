@@ -93,13 +93,13 @@ func health(ctx context.Context, part devcluster.Part, state devcluster.State) s
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	switch part.Name {
-	case "kube-apiserver":
+	case devcluster.PartAPIServer:
 		client, err := clientOf(state)
 		if err == nil {
 			err = client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 		}
 		return words(err)
-	case "kubelet":
+	case devcluster.PartKubelet:
 		client, err := clientOf(state)
 		if err != nil {
 			return words(err)

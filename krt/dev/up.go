@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -89,7 +88,7 @@ func runUp(ctx context.Context, o *upOptions) error {
 	}
 	fmt.Fprintf(o.factory.IO.ErrOut, "The dev cluster is up after %.1f s.\n", o.factory.Now().Sub(began).Seconds())
 	if !o.background {
-		summarise(o.factory.IO.ErrOut, o.factory.Name, cluster.State())
+		summarise(o.factory, cluster.State())
 		fmt.Fprintln(o.factory.IO.ErrOut, "\nctrl-C ends it.")
 	}
 	select {
@@ -109,7 +108,7 @@ func explainStart(f *cli.Factory, err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.As(err, &running):
-		return cli.WithHint(err, "use it (`%[1]s dev status`), or end it first with `%[1]s dev down`", f.Name)
+		return cli.WithHint(err, "use it (`%s`), or end it first with `%s`", command(f, "status", running.Dir), command(f, "down", running.Dir))
 	case errors.Is(err, fs.ErrNotExist) && strings.Contains(err.Error(), " is missing: "):
 		return cli.WithHint(errors.New(err.Error()),
 			"run `make build` and keep the binaries beside krt, or give --runtimed-binary and --runtime-server-binary")
@@ -119,19 +118,20 @@ func explainStart(f *cli.Factory, err error) error {
 }
 
 // summarise tells a person what there is now and how to use it.
-func summarise(out io.Writer, program string, s devcluster.State) {
-	fmt.Fprintf(out, `
+func summarise(f *cli.Factory, s devcluster.State) {
+	dir := filepath.Dir(s.Kubeconfig)
+	fmt.Fprintf(f.IO.ErrOut, `
   export KUBECONFIG=%[1]s
 
   API server  %[2]s
   node        %[3]s: Pods run as processes of this machine, with your rights and without isolation
   logs        %[4]s
 
-Nothing in this cluster is kept when it ends. See "%[5]s dev status" for its parts.
+Nothing in this cluster is kept when it ends. See "%[5]s" for its parts.
 
 Next, in another terminal: make a Runtime from the examples of the source tree, and run something in it.
 
   kubectl apply -f examples/runtimes.yaml
-  %[5]s run --runtime sh --follow -- uname -a
-`, s.Kubeconfig, s.URL, s.Node, filepath.Join(filepath.Dir(s.Kubeconfig), "logs"), program)
+  %[6]s run --runtime sh --follow -- uname -a
+`, quoted(s.Kubeconfig), s.URL, s.Node, filepath.Join(dir, "logs"), command(f, "status", dir), f.Name)
 }
