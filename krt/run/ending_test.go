@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,9 +12,13 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
@@ -69,6 +74,47 @@ func TestAReaderWhoLeavesCancelsTheRun(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whoever leaves at once is told what becomes of the Run, and whether it stays.
+func TestLeavingTellsWhatStays(t *testing.T) {
+	cases := map[string]struct {
+		cancelled, remove bool
+		want              string
+	}{
+		"cancelled":                    {cancelled: true, want: "left before the end of Run build, which is being cancelled"},
+		"cancelled, to be deleted":     {cancelled: true, remove: true, want: "left before the end of Run build, which is being cancelled; the cluster deletes it after its end"},
+		"not cancelled":                {want: "left before Run build was cancelled; do that with `krt cancel build -n team`"},
+		"not cancelled, to be deleted": {remove: true, want: "left before Run build was cancelled, and it stays; `kubectl delete run build -n team` ends and deletes it"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			st := newStage(t, interceptor.Funcs{}, nil)
+			st.session.remove = tc.remove
+			st.session.cancelled.Store(tc.cancelled)
+			_ = st.session.leftBehind(newRun())
+			if diff := cmp.Diff("krt: "+tc.want+"\n", st.errOut.String()); diff != "" {
+				t.Errorf("stderr (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A hint must not lead into the refusal that it is about.
+func TestRefusedWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newStage(t, interceptor.Funcs{
+			Watch: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
+				return nil, apierrors.NewForbidden(schema.GroupResource{Group: "kruntimes.io", Resource: "runs"}, "", errors.New("no"))
+			},
+		}, nil)
+		err := st.session.do(t.Context(), newRun())
+		want := "the Run goes on; to follow it takes the right to watch Runs. `krt logs build -n team` and `krt get run build -n team` do without"
+		var hint *cli.HintError
+		if !errors.As(err, &hint) || hint.Hint != want {
+			t.Errorf("error %v with hint %+v, want %q", err, hint, want)
+		}
+	})
 }
 
 func TestCommandHint(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -88,12 +89,24 @@ func (s *session) do(ctx context.Context, run *corev1alpha1.Run) error {
 	case errors.Is(err, syscall.EPIPE):
 		return s.unread(ctx, result.Run)
 	case err != nil:
-		return cli.WithHint(fmt.Errorf("following Run %s: %w", run.Name, err), "the Run goes on; `%s logs %s -f -n %s` follows it again",
-			s.factory.Name, run.Name, run.Namespace)
+		return s.followHint(fmt.Errorf("following Run %s: %w", run.Name, err), run)
 	case result.Deleted && !s.interrupted.Load():
 		return fmt.Errorf("the Run %s was deleted before its end was seen", run.Name)
 	}
 	return s.end(ctx, result.Run)
+}
+
+// followHint says what becomes of a Run that cannot be followed any more. Who may not watch would meet the same refusal.
+func (s *session) followHint(err error, run *corev1alpha1.Run) error {
+	rest := ""
+	if s.remove {
+		rest = ", and is not deleted"
+	}
+	if apierrors.IsForbidden(err) {
+		return cli.WithHint(err, "the Run goes on%[1]s; to follow it takes the right to watch Runs. `%[2]s logs %[3]s -n %[4]s` and `%[2]s get run %[3]s -n %[4]s` do without",
+			rest, s.factory.Name, run.Name, run.Namespace)
+	}
+	return cli.WithHint(err, "the Run goes on%s; `%s logs %s -f -n %s` follows it again", rest, s.factory.Name, run.Name, run.Namespace)
 }
 
 // unread ends a session whose output nobody reads any more. A script that were piped itself would end at its next line;
@@ -143,14 +156,14 @@ func (s *session) end(ctx context.Context, run *corev1alpha1.Run) error {
 	return &cli.ExitError{Code: code}
 }
 
-// tellEnd tells how the Run ended: a failure always, with its message unless the script has printed it itself.
+// tellEnd tells how the Run ended: a failure always, with what of its message the script has not printed itself.
 func (s *session) tellEnd(run *corev1alpha1.Run) {
 	if run.Status.Phase == corev1alpha1.RunSucceeded && s.quiet {
 		return
 	}
 	text := runs.Outcome(run)
-	if m := run.Status.Message; m != "" && m != string(run.Status.Phase) && run.Status.Phase != corev1alpha1.RunSucceeded && !saidItself(run) {
-		for line := range strings.SplitSeq(strings.TrimSpace(m), "\n") {
+	if unsaid := runs.Unsaid(run); unsaid != "" {
+		for line := range strings.SplitSeq(unsaid, "\n") {
 			text += "\n     " + cli.Visible(line)
 		}
 	}
@@ -163,11 +176,6 @@ func (s *session) tellEnd(run *corev1alpha1.Run) {
 		}
 	}
 	s.sink.Talk("%s", text)
-}
-
-// saidItself tells whether the message of a Run quotes what its script printed. One that never started printed nothing.
-func saidItself(run *corev1alpha1.Run) bool {
-	return run.Status.Reason == corev1alpha1.RunReasonScriptFailed && run.Status.StartTime != nil
 }
 
 // commandHint says what to do about a command of several words that was written as one.
@@ -185,8 +193,12 @@ func (s *session) leftBehind(run *corev1alpha1.Run) error {
 	switch {
 	case run == nil:
 		s.sink.Talk("left while the Run was being created; it may exist")
+	case s.cancelled.Load() && s.remove:
+		s.sink.Talk("left before the end of Run %s, which is being cancelled; the cluster deletes it after its end", run.Name)
 	case s.cancelled.Load():
 		s.sink.Talk("left before the end of Run %s, which is being cancelled", run.Name)
+	case s.remove:
+		s.sink.Talk("left before Run %[1]s was cancelled, and it stays; `kubectl delete run %[1]s -n %[2]s` ends and deletes it", run.Name, run.Namespace)
 	default:
 		s.sink.Talk("left before Run %[1]s was cancelled; do that with `%[2]s cancel %[1]s -n %[3]s`", run.Name, s.factory.Name, run.Namespace)
 	}

@@ -168,8 +168,14 @@ func TestSession(t *testing.T) {
 		"outputs are told": {story: ends(corev1alpha1.RunSucceeded, func(s *corev1alpha1.RunStatus) {
 			s.Outputs = map[string]corev1alpha1.OutputValue{"b": "2", "a": "1\nmore"}
 		}), wantOut: "hello\n", wantErr: created + "krt: Run build Succeeded\n     output a=1\\nmore\n     output b=2\n"},
-		"the script's exit code": {story: ends(corev1alpha1.RunFailed, failed(corev1alpha1.RunReasonScriptFailed, ptr.To[int32](7)), started), wantCode: 7,
+		"the script's exit code": {story: ends(corev1alpha1.RunFailed, failed(corev1alpha1.RunReasonScriptFailed, ptr.To[int32](7)), started, func(s *corev1alpha1.RunStatus) {
+			s.Message = "Exit code 7\nquoted\nlines"
+		}), wantCode: 7,
 			wantOut: "hello\n", wantErr: created + "krt: Run build Failed (ScriptFailed, exit code 7)\n"},
+		"what a failed script could not print": {options: options{quiet: true}, story: ends(corev1alpha1.RunFailed, started, func(s *corev1alpha1.RunStatus) {
+			s.Reason, s.ExitCode = corev1alpha1.RunReasonScriptFailed, ptr.To[int32](7)
+			s.Message = "Exit code 7. Its outputs were dropped: line 1 has no \"=\"\nquoted\nlines"
+		}), wantCode: 7, wantOut: "hello\n", wantErr: "krt: Run build Failed (ScriptFailed, exit code 7)\n     Its outputs were dropped: line 1 has no \"=\"\n"},
 		"a command that does not exist": {options: options{quiet: true}, story: ends(corev1alpha1.RunFailed, failed(corev1alpha1.RunReasonScriptFailed, ptr.To[int32](127))), wantCode: 127,
 			wantOut: "hello\n", wantErr: "krt: Run build Failed (ScriptFailed, exit code 127)\n     words\n"},
 		"a script ended by a signal": {options: options{quiet: true}, story: ends(corev1alpha1.RunFailed, failed(corev1alpha1.RunReasonOOMKilled, ptr.To[int32](137))), wantCode: 137,

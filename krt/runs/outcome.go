@@ -142,6 +142,24 @@ func Message(run *corev1alpha1.Run) string {
 	return run.Status.Message
 }
 
+// Unsaid returns what the message of a finished Run says beyond Outcome and beyond what the output of the Run has shown:
+// of the message about a script that failed not the exit code, and not the lines of standard error that it quotes.
+func Unsaid(run *corev1alpha1.Run) string {
+	status := run.Status
+	message := strings.TrimSpace(status.Message)
+	switch {
+	case status.Phase == corev1alpha1.RunSucceeded || message == string(status.Phase):
+		return ""
+	case status.Reason != corev1alpha1.RunReasonScriptFailed || status.StartTime == nil: // nothing quoted: what never started printed nothing
+		return message
+	}
+	first, _, _ := strings.Cut(message, "\n")
+	if status.ExitCode != nil {
+		first = strings.TrimPrefix(first, fmt.Sprintf("Exit code %d", *status.ExitCode))
+	}
+	return strings.TrimLeft(first, ".: ")
+}
+
 // waitingFor returns the condition that says what a Pending Run waits for, or nil.
 func waitingFor(run *corev1alpha1.Run) *metav1.Condition {
 	c := meta.FindStatusCondition(run.Status.Conditions, corev1alpha1.RunConditionScheduled)

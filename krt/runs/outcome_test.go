@@ -76,3 +76,29 @@ func TestExitCode(t *testing.T) {
 		})
 	}
 }
+
+func TestUnsaid(t *testing.T) {
+	failed := corev1alpha1.RunStatus{Phase: corev1alpha1.RunFailed, Reason: corev1alpha1.RunReasonScriptFailed, ExitCode: ptr.To[int32](7), StartTime: micro(0)}
+	cases := map[string]struct {
+		status  corev1alpha1.RunStatus
+		message string
+		want    string
+	}{
+		"the lines that a script has printed":    {status: failed, message: "Exit code 7\nquoted\nlines"},
+		"nothing but the exit code":              {status: failed, message: "Exit code 7"},
+		"outputs that were dropped":              {status: failed, message: "Exit code 7. Its outputs were dropped: line 1\nquoted", want: "Its outputs were dropped: line 1"},
+		"a script that failed before it started": {status: corev1alpha1.RunStatus{Phase: corev1alpha1.RunFailed, Reason: corev1alpha1.RunReasonScriptFailed, ExitCode: ptr.To[int32](127)}, message: "Exit code 127: there is no\nx", want: "Exit code 127: there is no\nx"},
+		"another failure":                        {status: corev1alpha1.RunStatus{Phase: corev1alpha1.RunTimeout, Reason: corev1alpha1.RunReasonTimeout, StartTime: micro(0)}, message: "Stopped after the timeout of 1s\n", want: "Stopped after the timeout of 1s"},
+		"a message that repeats the phase":       {status: corev1alpha1.RunStatus{Phase: corev1alpha1.RunCancelled, Reason: corev1alpha1.RunReasonCancelled}, message: "Cancelled"},
+		"success":                                {status: corev1alpha1.RunStatus{Phase: corev1alpha1.RunSucceeded}, message: "x"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			run := &corev1alpha1.Run{Status: tc.status}
+			run.Status.Message = tc.message
+			if diff := cmp.Diff(tc.want, Unsaid(run)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
