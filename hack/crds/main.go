@@ -1,9 +1,9 @@
 // Command crds finishes the CRDs that controller-gen writes, in place.
 //
-// It does two things that no marker can. It removes the descriptions below embedded Kubernetes types (the Pod template
+// It does three things that no marker can. It removes the descriptions below embedded Kubernetes types (the Pod template
 // and the volume source of a Runtime), because the annotations of an object together may hold 262,144 bytes and
-// client-side "kubectl apply" keeps the whole object in one of them. And it bounds spec.workspace of a Runtime to one
-// volume source. A CRD above the limit of size is an error.
+// client-side "kubectl apply" keeps the whole object in one of them. It bounds spec.workspace of a Runtime to one volume
+// source. And it forbids mounts in its template that are reserved (mounts.go). A CRD above the limit of size is an error.
 package main
 
 import (
@@ -42,7 +42,9 @@ func finish(path string) error {
 	}
 	for i := range typed.Spec.Versions {
 		if typed.Spec.Names.Kind == "Runtime" {
-			finishRuntime(typed.Spec.Versions[i].Schema.OpenAPIV3Schema)
+			if err := finishRuntime(typed.Spec.Versions[i].Schema.OpenAPIV3Schema); err != nil {
+				return err
+			}
 		}
 	}
 	// Only the versions come from the typed form, which would add an empty status and creationTimestamp of its own.
@@ -65,7 +67,7 @@ func finish(path string) error {
 	return os.WriteFile(path, append([]byte("---\n"), out...), 0o644)
 }
 
-func finishRuntime(schema *apiextensionsv1.JSONSchemaProps) {
+func finishRuntime(schema *apiextensionsv1.JSONSchemaProps) error {
 	spec := schema.Properties["spec"]
 	one := int64(1)
 	for _, name := range []string{"template", "workspace"} {
@@ -78,7 +80,11 @@ func finishRuntime(schema *apiextensionsv1.JSONSchemaProps) {
 		}
 		spec.Properties[name] = field
 	}
+	if err := reserveMounts(spec.Properties["template"]); err != nil {
+		return err
+	}
 	schema.Properties["spec"] = spec
+	return nil
 }
 
 // strip removes the descriptions of s and of all below it.

@@ -43,6 +43,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.retryPolicy) == has(oldSelf.retryPolicy) && (!has(self.retryPolicy) || self.retryPolicy == oldSelf.retryPolicy)",message="retryPolicy is immutable: create a new Run"
 // +kubebuilder:validation:XValidation:rule="!(has(oldSelf.cancelRequested) && oldSelf.cancelRequested) || (has(self.cancelRequested) && self.cancelRequested)",message="cancelRequested cannot be taken back: create a new Run"
 // +kubebuilder:validation:XValidation:rule="has(self.source) || (has(self.mode.task) && has(self.mode.task.args) && size(self.mode.task.args) > 0)",message="nothing to run: set source.inline, source.git or mode.task.args",fieldPath=.source
+// +kubebuilder:validation:XValidation:rule="has(self.source) || !has(self.mode.task) || !has(self.mode.task.args) || size(self.mode.task.args) == 0 || size(self.mode.task.args[0]) > 0",message="the first of args is the command and must not be empty",fieldPath=.mode.task.args
 // +kubebuilder:validation:XValidation:rule="!(has(self.source) && has(self.source.git)) || (has(self.mode.task) && has(self.mode.task.entrypoint))",message="a git source needs mode.task.entrypoint, the file of the repository to run"
 // +kubebuilder:validation:XValidation:rule="!(has(self.mode.task) && has(self.mode.task.entrypoint)) || (has(self.source) && has(self.source.git))",message="mode.task.entrypoint needs source.git; an inline script is itself what is run"
 type RunSpec struct {
@@ -50,6 +51,7 @@ type RunSpec struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="runtime must be the name of a Runtime: lower-case letters, digits, '-' and '.', with a letter or digit at both ends"
 	Runtime string `json:"runtime"`
 
 	// source is the code to run. Unset: mode.task.args is the command. Immutable.
@@ -89,12 +91,12 @@ type RunSpec struct {
 	Resources *RunResources `json:"resources,omitempty"`
 
 	// timeout bounds one attempt, from the start of execution; waiting for a Pod does not count. Unit: a Go duration
-	// such as "90s" or "1h30m", of at least 1ms. Unset: no bound. Immutable.
+	// such as "90s" or "1h30m", from 1ms to 8760h. Unset: no bound. Immutable.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms')",message="timeout must be a positive duration such as 90s or 1h30m"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}([.][0-9]+)?h|[0-9]{1,7}([.][0-9]+)?m|[0-9]{1,9}([.][0-9]+)?s|[0-9]{1,12}([.][0-9]+)?ms|[0-9]{1,15}([.][0-9]+)?(us|µs)|[0-9]{1,18}([.][0-9]+)?ns)+$') && duration(self) >= duration('1ms') && duration(self) <= duration('8760h')",message="timeout must be a duration of at least 1ms and at most 8760h, such as 90s or 1h30m"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
 	// retryPolicy says how often, when and after which failures the Run is tried again. Unset: one attempt. Immutable.
@@ -162,6 +164,7 @@ type TaskMode struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.split('/').exists(p, p == '..')",message="entrypoint must be a relative path without '..'"
+	// +kubebuilder:validation:XValidation:rule="!self.contains('\\u0000')",message="entrypoint must not hold NUL characters: no file can have one in its name"
 	Entrypoint string `json:"entrypoint,omitempty"`
 
 	// args are the arguments of the script or entrypoint or, without a source, the command itself.
@@ -169,6 +172,7 @@ type TaskMode struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=32768
+	// +kubebuilder:validation:items:XValidation:rule="!self.contains('\\u0000')",message="args must not hold NUL characters: no process can be given one"
 	Args []string `json:"args,omitempty"`
 }
 
@@ -211,6 +215,7 @@ type EnvVar struct {
 	// value of the variable, taken as it is: nothing in it is expanded. Default: empty. Size: up to 32 KiB.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32768
+	// +kubebuilder:validation:XValidation:rule="!self.contains('\\u0000')",message="value must not hold NUL characters: no environment can"
 	Value string `json:"value,omitempty"`
 
 	// valueFrom is refused: a Run must not be a way to read a Secret that its creator cannot read.
@@ -225,46 +230,14 @@ type UnsupportedValueFrom struct{}
 // RunResources are the logical units that a Run takes.
 type RunResources struct {
 	// requests maps a logical resource, as declared by the Runtime's capacity, to the units taken. "runs" defaults to 1,
-	// and is a whole number of at least 1; other units may be fractions, or 0.
+	// and is a whole number from 1 to 1,000,000,000; other units may be fractions, or 0. Names are those of Kubernetes
+	// resources.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !string(self[k]).startsWith('-'))",message="requests must not be negative"
-	// +kubebuilder:validation:XValidation:rule="!('runs' in self) || (isQuantity(string(self['runs'])) && quantity(string(self['runs'])).isInteger() && quantity(string(self['runs'])).asInteger() >= 1)",message="runs must be a whole number of at least 1"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",message="requests must name units such as runs or example.com/gpu"
+	// +kubebuilder:validation:XValidation:rule="!('runs' in self) || (isQuantity(string(self['runs'])) && quantity(string(self['runs'])).isInteger() && quantity(string(self['runs'])).asInteger() >= 1 && quantity(string(self['runs'])).asInteger() <= 1000000000)",message="runs must be a whole number of at least 1 and at most 1000000000"
 	Requests corev1.ResourceList `json:"requests,omitempty"`
-}
-
-// RetryPolicy says when a failed attempt is followed by another one.
-type RetryPolicy struct {
-	// maxAttempts is the number of attempts in all, the first included. Default: 1, no retry. Bounds: 1 to 100.
-	// +optional
-	// +kubebuilder:default=1
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=100
-	MaxAttempts int32 `json:"maxAttempts,omitempty"`
-
-	// backoff is the wait before the second attempt; it doubles for each further one. A Go duration. Default: 1s.
-	// +optional
-	// +kubebuilder:default="1s"
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
-	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="backoff must be a duration such as 5s, and not negative"
-	Backoff *metav1.Duration `json:"backoff,omitempty"`
-
-	// maxBackoff bounds the wait. A Go duration. Default: 5m.
-	// +optional
-	// +kubebuilder:default="5m"
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
-	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="maxBackoff must be a duration such as 5m, and not negative"
-	MaxBackoff *metav1.Duration `json:"maxBackoff,omitempty"`
-
-	// retryOn lists the terminal reasons that are tried again. Unset or empty: every reason but Cancelled.
-	// +optional
-	// +listType=set
-	// +kubebuilder:validation:MaxItems=16
-	RetryOn []RunReason `json:"retryOn,omitempty"`
 }
 
 // RunStatus is what has become of a Run. transition.go says who writes it; admission policies hold everyone else off.

@@ -31,16 +31,23 @@ type RuntimeSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// capacity is what one Pod offers, in logical units. "runs" is the number of executions at a time, default 4.
-	// Other names, such as example.com/gpu, may be added and requested by Runs. Mutable; Pods are not replaced for it.
+	// capacity is what one Pod offers, in logical units. "runs" is the number of executions at a time, default 4, at most
+	// 1,000,000,000. Other names, such as example.com/gpu, may be added and requested by Runs. Mutable; Pods are not
+	// replaced for it.
 	// +optional
 	// +kubebuilder:default={runs: "4"}
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !string(self[k]).startsWith('-'))",message="capacity must not be negative"
+	// +kubebuilder:validation:XValidation:rule="!('runs' in self) || !isQuantity(string(self['runs'])) || quantity(string(self['runs'])).compareTo(quantity('1000000000')) <= 0",message="runs must be at most 1000000000"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",message="capacity must name units such as runs or example.com/gpu"
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 
+	// hack/crds adds the rules on mounts to the schema: they need bounds that the embedded type does not have.
+
 	// template is the Pod. Its first container is named runtime and executes Runs; the rest is yours. Reserved: the
-	// container runtimed, everything named kruntimes-*, the volumes workspace and artifact-store. A change rolls the Pods.
+	// container runtimed, everything named kruntimes-*, the volumes workspace and artifact-store, and in the container
+	// runtime the paths /workspace and /kruntimes. Bounds: 32 containers, 32 init containers, 64 mounts in each. A change
+	// rolls the Pods.
 	// Where it says nothing, Pods run as user and group 65532 and get 600 s of grace.
 	// +required
 	Template corev1.PodTemplateSpec `json:"template"`
@@ -54,6 +61,7 @@ type RuntimeSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=1024
+	// +kubebuilder:validation:items:XValidation:rule="!self.contains('\\u0000')",message="interpreter must not hold NUL characters: no process can be given one"
 	Interpreter []string `json:"interpreter,omitempty"`
 
 	// server says who executes Runs in the runtime container. Default: Injected. Mutable; a change rolls the Pods.

@@ -45,6 +45,10 @@ func TestRuntimeSpec(t *testing.T) {
 		"a negative capacity":              {with(`"capacity":{"runs":"-1"}`), `spec.capacity: Invalid value: capacity must not be negative`},
 		"an interpreter without words":     {with(`"interpreter":[]`), `spec.interpreter`},
 		"an interpreter with an empty one": {with(`"interpreter":[""]`), `spec.interpreter[0]`},
+		"an interpreter with NUL":          {with(`"interpreter":["/bin/sh","a\u0000"]`), `spec.interpreter[1]: Invalid value: "a\x00": interpreter must not hold NUL characters: no process can be given one`},
+		"a capacity of 1e30":               {with(`"capacity":{"runs":"1e30"}`), `spec.capacity: Invalid value: runs must be at most 1000000000`},
+		"a unit without a name":            {with(`"capacity":{"":"1"}`), `spec.capacity: Invalid value: capacity must name units such as runs or example.com/gpu`},
+		"a unit with two slashes":          {with(`"capacity":{"a/b/c":"1"}`), `spec.capacity: Invalid value: capacity must name units such as runs or example.com/gpu`},
 		"another server":                   {with(`"server":"Mine"`), `spec.server: Unsupported value`},
 		"two workspaces":                   {with(`"workspace":{"emptyDir":{},"hostPath":{"path":"/x"}}`), `spec.workspace: Too many: 2: must have at most 1 item`},
 		"an empty store":                   {with(`"artifactStore":{}`), `spec.artifactStore: Invalid value: set exactly one of filesystem and s3`},
@@ -52,6 +56,41 @@ func TestRuntimeSpec(t *testing.T) {
 		"a store without a claim":          {with(`"artifactStore":{"filesystem":{}}`), `spec.artifactStore.filesystem.volumeClaimName: Required value`},
 		"an endpoint that is no URL":       {with(`"artifactStore":{"s3":{"bucket":"abc","endpoint":"minio"}}`), `spec.artifactStore.s3.endpoint`},
 	})
+}
+
+func TestMountsOfATemplate(t *testing.T) {
+	const mine = `,"volumes":[{"name":"mine","emptyDir":{}}]`
+	in := func(mounts string) string {
+		return `{"template":{"spec":{"containers":[{"name":"runtime","image":"i",` + mounts + `}]` + mine + `}}}`
+	}
+	at := func(path string) string { return in(`"volumeMounts":[{"name":"mine","mountPath":"` + path + `"}]`) }
+	beside := func(kind, mounts string) string {
+		return `{"template":{"spec":{"` + kind + `":[{"name":"other","image":"i",` + mounts + `}],"containers":[{"name":"runtime","image":"i"}]` + mine + `}}}`
+	}
+	const volume = "the volumes workspace, artifact-store and kruntimes-* are mounted by kruntimes only: name a volume of spec.template.spec.volumes"
+	const reserved = "spec.template.spec.containers[0].volumeMounts: Invalid value: a mountPath of the container runtime must not be /workspace or /kruntimes, or lie below"
+	const unclean = "spec.template.spec.containers[0].volumeMounts: Invalid value: a mountPath of the container runtime must be absolute, without empty parts, '.' or '..', and not /"
+	cases := map[string]specCase{
+		"runtimed's token": {in(`"volumeMounts":[{"name":"kruntimes-token","mountPath":"/t"}]`), `spec.template.spec.containers[0].volumeMounts[0].name: Invalid value: "kruntimes-token": ` + volume},
+		"runtimed's state, second": {in(`"volumeMounts":[{"name":"mine","mountPath":"/m"},{"name":"kruntimes-state","mountPath":"/t"}]`),
+			`spec.template.spec.containers[0].volumeMounts[1].name: Invalid value: "kruntimes-state": ` + volume},
+		"the workspace elsewhere":        {in(`"volumeMounts":[{"name":"workspace","mountPath":"/w"}]`), volume},
+		"the store as a device":          {in(`"volumeDevices":[{"name":"artifact-store","devicePath":"/dev/x"}]`), `containers[0].volumeDevices[0].name: Invalid value: "artifact-store": ` + volume},
+		"the token in an init container": {beside("initContainers", `"volumeMounts":[{"name":"kruntimes-token","mountPath":"/t"}]`), `spec.template.spec.initContainers[0].volumeMounts[0].name: Invalid value: "kruntimes-token": ` + volume},
+		"the token in a sidecar": {`{"template":{"spec":{"containers":[{"name":"runtime","image":"i"},{"name":"db","image":"i","volumeMounts":[{"name":"kruntimes-token","mountPath":"/t"}]}]}}}`,
+			`spec.template.spec.containers[1].volumeMounts[0].name: Invalid value: "kruntimes-token": ` + volume},
+		"one's own in a sidecar, anywhere": {`{"template":{"spec":{"containers":[{"name":"runtime","image":"i"},{"name":"db","image":"i","volumeMounts":[{"name":"mine","mountPath":"/workspace"}]}]` + mine + `}}}`, ""},
+	}
+	for _, path := range []string{"/data", "/data/", "/workspaces", "/kruntimes-x", "/.cache/..a/...", "/home/workspace"} {
+		cases["at "+path] = specCase{at(path), ""}
+	}
+	for _, path := range []string{"/workspace", "/workspace/", "/workspace/cache", "/kruntimes", "/kruntimes/bin", "/kruntimes/socket/"} {
+		cases["at "+path] = specCase{at(path), reserved}
+	}
+	for _, path := range []string{"/", "//", "workspace", "//workspace", "/./workspace", "/a/../workspace", "/a/..", "/a//b", "."} {
+		cases["at "+path] = specCase{at(path), unclean}
+	}
+	checkSpecs(t, "Runtime", cases)
 }
 
 func TestARuntimeKeepsItsTemplateAndGetsDefaults(t *testing.T) {
