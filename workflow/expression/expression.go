@@ -114,7 +114,10 @@ func (t Template) IsConstant() bool { return len(t.references) == 0 && len(t.err
 // Evaluate returns the text with the values of scope in place of its expressions. The error is of type Errors and names
 // every reference without a value: there is never an empty text in its place. A text that Parse found wrong has no
 // value: its errors are returned again.
-func (t Template) Evaluate(scope Scope) (string, error) {
+func (t Template) Evaluate(scope Scope) (string, error) { return t.EvaluateUpTo(scope, MaxResultBytes) }
+
+// EvaluateUpTo does what Evaluate does, and refuses a result of more than maxBytes before it is made.
+func (t Template) EvaluateUpTo(scope Scope, maxBytes int) (string, error) {
 	if len(t.errors) > 0 {
 		return "", t.errors
 	}
@@ -136,8 +139,8 @@ func (t Template) Evaluate(scope Scope) (string, error) {
 	for _, p := range t.parts {
 		size += len(p.text)
 	}
-	if size > MaxResultBytes && len(t.references) > 0 {
-		return "", Errors{t.references[0].Errorf("the text would hold %d bytes with all values in it, more than %d", size, MaxResultBytes)}
+	if size > maxBytes && len(t.references) > 0 {
+		return "", Errors{t.references[0].Errorf("the text would hold %d bytes with all values in it, more than %d", size, maxBytes)}
 	}
 	var result strings.Builder
 	result.Grow(size)

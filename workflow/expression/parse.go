@@ -33,12 +33,16 @@ type parser struct {
 	words []string
 }
 
-// Parse reads a text with expressions. It reports all that is wrong with the text, not only the first; the Template then
-// holds the references of the valid expressions, for further checks, and evaluates to the same errors.
+// MaxErrors bounds the errors that Parse reports of one text; a hostile one could hold hundreds of thousands.
+const MaxErrors = 100
+
+// Parse reads a text with expressions. It reports all that is wrong with the text, not only the first, up to MaxErrors
+// where it stops reading; the Template then holds the references of the valid expressions, for further checks, and
+// evaluates to the same errors.
 func Parse(text string) (Template, Errors) {
 	p := parser{text: text, at: Position{Line: 1, Column: 1}}
 	done := 0
-	for {
+	for len(p.errors) < MaxErrors {
 		start := strings.Index(text[done:], opening)
 		if start < 0 {
 			break

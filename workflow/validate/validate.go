@@ -32,6 +32,8 @@ const (
 	// maxArtifactName is in bytes, as a Run's status bounds it.
 	maxArtifactName = 255
 	minTimeout      = time.Millisecond
+	// maxErrors bounds the errors that are reported of one definition.
+	maxErrors = 100
 )
 
 // checker collects the errors of one definition.
@@ -43,13 +45,44 @@ type checker struct {
 	// jobs of the definition. An Action has none.
 	jobs   map[string]workflowsv1alpha1.Job
 	errors field.ErrorList
+	// more counts the errors beyond maxErrors.
+	more int
 }
 
 // WorkflowRun returns all that is wrong with the spec of a WorkflowRun.
 func WorkflowRun(spec *workflowsv1alpha1.WorkflowRunSpec) field.ErrorList {
 	c := checker{kind: "WorkflowRun", jobs: spec.Jobs}
-	c.checkSize(spec)
-	c.checkJobs(field.NewPath("spec", "jobs"))
+	if c.checkSize(spec) {
+		c.checkJobs(field.NewPath("spec", "jobs"))
+	}
+	return c.sorted()
+}
+
+// OutputContract returns all that is wrong with the outputs that the annotations of a WorkflowRun declare. They see the
+// outputs of its jobs.
+func OutputContract(annotations map[string]string, jobs map[string]workflowsv1alpha1.Job) field.ErrorList {
+	c := checker{kind: "WorkflowRun", jobs: jobs}
+	path, size, count := field.NewPath("metadata", "annotations"), 0, 0
+	see := view{
+		inputs: hidden("the outputs of a WorkflowRun see jobs only"),
+		steps:  hidden("the outputs of a WorkflowRun see jobs only: give the job an output"),
+		jobs:   c.outputOfAnyJob,
+	}
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		name, isOutput := strings.CutPrefix(key, workflowsv1alpha1.AnnotationOutputPrefix)
+		if !isOutput {
+			continue
+		}
+		count, size = count+1, size+len(key)+len(annotations[key])
+		c.checkName(path.Key(key), "output", name, workflowsv1alpha1.MaxWorkflowOutputNameLength)
+		c.checkText(path.Key(key), annotations[key], maxValue, see)
+	}
+	if count > workflowsv1alpha1.MaxOutputs {
+		c.addf(field.ErrorTypeTooMany, path, count, "a WorkflowRun declares up to %d outputs, and this one declares %d", workflowsv1alpha1.MaxOutputs, count)
+	}
+	if size > workflowsv1alpha1.MaxOutputContractBytes {
+		c.addf(field.ErrorTypeTooLong, path, size, "the declared outputs have %d bytes, and may have %d", size, workflowsv1alpha1.MaxOutputContractBytes)
+	}
 	return c.sorted()
 }
 
@@ -57,7 +90,9 @@ func WorkflowRun(spec *workflowsv1alpha1.WorkflowRunSpec) field.ErrorList {
 func Workflow(spec *workflowsv1alpha1.WorkflowSpec) field.ErrorList {
 	c := checker{kind: "Workflow", inputs: spec.Inputs, jobs: spec.Jobs}
 	path := field.NewPath("spec")
-	c.checkSize(spec)
+	if !c.checkSize(spec) {
+		return c.sorted()
+	}
 	c.checkInputs(path.Child("inputs"))
 	c.checkJobs(path.Child("jobs"))
 	c.checkOutputs(path.Child("outputs"), spec.Outputs, workflowsv1alpha1.MaxWorkflowOutputNameLength, view{
@@ -72,7 +107,9 @@ func Workflow(spec *workflowsv1alpha1.WorkflowSpec) field.ErrorList {
 func Action(spec *workflowsv1alpha1.ActionSpec) field.ErrorList {
 	c := checker{kind: "Action", inputs: spec.Inputs}
 	path := field.NewPath("spec")
-	c.checkSize(spec)
+	if !c.checkSize(spec) {
+		return c.sorted()
+	}
 	c.checkInputs(path.Child("inputs"))
 	noJobs := hidden("an Action sees its own inputs and steps only: hand the value to it in an input")
 	steps := stepsOf("", spec.Steps)
@@ -85,17 +122,20 @@ func Action(spec *workflowsv1alpha1.ActionSpec) field.ErrorList {
 	return c.sorted()
 }
 
-// checkSize measures the definition as it is stored.
-func (c *checker) checkSize(spec any) {
+// checkSize measures the definition as it is stored, and tells whether it is worth reading: one that is too large is
+// refused for that alone.
+func (c *checker) checkSize(spec any) bool {
 	data, err := json.Marshal(spec)
 	if err != nil {
 		c.add(field.InternalError(field.NewPath("spec"), fmt.Errorf("encoding the definition: %w", err)))
-		return
+		return false
 	}
-	if len(data) > workflowsv1alpha1.MaxDefinitionBytes {
-		c.addf(field.ErrorTypeTooLong, field.NewPath("spec"), len(data), "the definition has %d bytes as JSON, and may have %d: split it into several Workflows",
-			len(data), workflowsv1alpha1.MaxDefinitionBytes)
+	if len(data) <= workflowsv1alpha1.MaxDefinitionBytes {
+		return true
 	}
+	c.addf(field.ErrorTypeTooLong, field.NewPath("spec"), len(data), "the definition has %d bytes as JSON, and may have %d: split it into several Workflows",
+		len(data), workflowsv1alpha1.MaxDefinitionBytes)
+	return false
 }
 
 func (c *checker) checkInputs(path *field.Path) {
@@ -130,7 +170,13 @@ func (c *checker) checkOutputs(path *field.Path, outputs map[string]workflowsv1a
 	}
 }
 
-func (c *checker) add(err *field.Error) { c.errors = append(c.errors, err) }
+func (c *checker) add(err *field.Error) {
+	if len(c.errors) >= maxErrors {
+		c.more++
+		return
+	}
+	c.errors = append(c.errors, err)
+}
 
 func (c *checker) addf(kind field.ErrorType, path *field.Path, value any, format string, args ...any) {
 	c.add(&field.Error{Type: kind, Field: path.String(), BadValue: value, Detail: fmt.Sprintf(format, args...)})
@@ -139,6 +185,9 @@ func (c *checker) addf(kind field.ErrorType, path *field.Path, value any, format
 // sorted returns the errors by path, in which numbers count as numbers: steps[2] comes before steps[10].
 func (c *checker) sorted() field.ErrorList {
 	slices.SortStableFunc(c.errors, func(a, b *field.Error) int { return comparePaths(a.Field, b.Field) })
+	if c.more > 0 {
+		return append(c.errors, field.Invalid(field.NewPath("spec"), field.OmitValueType{}, fmt.Sprintf("and %d more errors", c.more)))
+	}
 	return c.errors
 }
 

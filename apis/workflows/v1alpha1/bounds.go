@@ -19,6 +19,8 @@ const (
 	MaxOutputValueBytes = 4096
 	// MaxOutputBytes bounds all outputs of a WorkflowRun together, names included. Unit: bytes.
 	MaxOutputBytes = 256 << 10
+	// MaxOutputContractBytes bounds the annotations that declare a WorkflowRun's outputs, names included. Unit: bytes.
+	MaxOutputContractBytes = 240 << 10
 	// MaxDefinitionBytes bounds the JSON of a WorkflowRun's spec together with the Actions that it calls. Unit: bytes.
 	MaxDefinitionBytes = 512 << 10
 	// MaxStatusBytes bounds the JSON of a WorkflowRun's status. What would take it over fails its job. Unit: bytes.
