@@ -42,6 +42,8 @@ type Options struct {
 	Clock clock.WithDelayedExecution
 	// Timing holds the delays of a Run's way. Zero fields get their default.
 	Timing executor.Timing
+	// FetchEnv is the environment of processes that fetch git sources: words "name=value".
+	FetchEnv []string
 	// DrainTimeout bounds how long the end of runtimed waits for the Runs that it ends. Default: 30 s.
 	DrainTimeout time.Duration
 }

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"kruntimes.io/kruntimes/runtimed/executor"
+	"kruntimes.io/kruntimes/runtimed/gitsource"
 	"kruntimes.io/kruntimes/runtimed/logs"
 	"kruntimes.io/kruntimes/runtimed/runs"
 	"kruntimes.io/kruntimes/runtimed/server"
@@ -81,7 +82,7 @@ func runWithArea(ctx context.Context, opts Options, store *state.Store, area *st
 	claims := executor.New(work, executor.Options{
 		Pod: opts.Pod, Interpreter: opts.Interpreter, Client: client, Server: connection, Area: area, State: store,
 		Logs: logs.NewWriter(opts.Stdout, opts.Clock.Now), Clock: opts.Clock, Timing: opts.Timing,
-		Log: log.WithName("executor"),
+		Sources: gitsource.NewFetcher(gitsource.Options{Env: opts.FetchEnv}), Log: log.WithName("executor"),
 	})
 	feed := runs.NewFeed(client, runs.FeedOptions{
 		Pod: opts.Pod.Name, PodUID: opts.Pod.UID, Handler: claims, Clock: opts.Clock, Log: log.WithName("feed"),

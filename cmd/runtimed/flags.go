@@ -7,6 +7,7 @@ import (
 
 	"kruntimes.io/kruntimes/runtimed"
 	"kruntimes.io/kruntimes/runtimed/executor"
+	"kruntimes.io/kruntimes/runtimed/gitsource"
 	"kruntimes.io/kruntimes/version/logging"
 )
 
@@ -15,6 +16,11 @@ func parse(args []string, getenv func(string) string) (opts runtimed.Options, ve
 	opts = runtimed.Options{
 		Pod:    executor.Pod{Name: getenv("POD_NAME"), Namespace: getenv("POD_NAMESPACE"), UID: getenv("POD_UID")},
 		Stdout: os.Stdout,
+	}
+	for _, name := range gitsource.PassedVariables() {
+		if value := getenv(name); value != "" {
+			opts.FetchEnv = append(opts.FetchEnv, name+"="+value)
+		}
 	}
 	var tokenDir string
 	flags := flag.NewFlagSet("runtimed", flag.ContinueOnError)

@@ -4,6 +4,8 @@ package decision
 
 import (
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/statuspatch"
@@ -96,13 +98,21 @@ func StagingFailed(err error) Result {
 	return failed(corev1alpha1.RunReasonStagingFailed, statuspatch.Bounded(err.Error(), maxMessage), nil)
 }
 
+// SourceFailed is the result of a Run whose source could not be fetched, or does not hold what it is to run.
+func SourceFailed(err error) Result {
+	return failed(corev1alpha1.RunReasonSourceFailed, statuspatch.Bounded(capitalized(err.Error()), maxMessage), nil)
+}
+
+// capitalized makes a sentence of an error.
+func capitalized(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[size:]
+}
+
 // unsupported refuses what this version cannot do; nothing in a spec is silently ignored.
 func unsupported(spec *corev1alpha1.RunSpec) *Result {
 	var r Result
 	switch {
-	case spec.Source != nil && spec.Source.Git != nil:
-		r = failed(corev1alpha1.RunReasonSourceFailed,
-			"Git sources are not available in this version: use spec.source.inline or spec.mode.task.args", nil)
 	case spec.Workspace != nil:
 		r = failed(corev1alpha1.RunReasonWorkspaceUnavailable,
 			"Workspaces are not available in this version: leave spec.workspace out", nil)

@@ -56,11 +56,11 @@ func TestForFound(t *testing.T) {
 		"marked and cancelled":                  {Found{Run: scheduled(isCancelled), Marked: true}, lost},
 		"cancelled":                             {Found{Run: scheduled(isCancelled)}, cancelled},
 		"being deleted":                         {Found{Run: scheduled(isDeleted)}, cancelled},
-		"with a git source":                     {Found{Run: scheduled(hasGit)}, brief{ClaimEnd, corev1alpha1.RunFailed, corev1alpha1.RunReasonSourceFailed}},
+		"with a git source":                     {Found{Run: scheduled(hasGit)}, brief{Kind: ClaimExecute}},
 		"with a workspace":                      {Found{Run: scheduled(hasWorkspace)}, brief{ClaimEnd, corev1alpha1.RunFailed, corev1alpha1.RunReasonWorkspaceUnavailable}},
 		"with artifact inputs":                  {Found{Run: scheduled(hasInputs)}, brief{ClaimEnd, corev1alpha1.RunFailed, corev1alpha1.RunReasonArtifactInputFailed}},
-		"cancelled before it could be refused":  {Found{Run: scheduled(isCancelled, hasGit)}, cancelled},
-		"marked, and of a kind that is refused": {Found{Run: scheduled(hasGit), Marked: true}, lost},
+		"cancelled before it could be refused":  {Found{Run: scheduled(isCancelled, hasInputs)}, cancelled},
+		"marked, and of a kind that is refused": {Found{Run: scheduled(hasInputs), Marked: true}, lost},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

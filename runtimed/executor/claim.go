@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -120,7 +121,15 @@ func (c *claim) execute(ctx context.Context, attempt *logs.Attempt) {
 			c.log.Error(err, "Could not close the directory of the execution")
 		}
 	}()
+	source, result, ok := c.fetch(ctx, run, dir)
+	if !ok {
+		if result != nil {
+			c.end(ctx, attempt, *result, time.Time{})
+		}
+		return
+	}
 	cmd := command(run, c.id, c.e.Pod.Namespace, c.e.Interpreter, dir)
+	cmd.Argv = slices.Concat(source.words, cmd.GetArgv())
 	execution, result := c.start(ctx, cmd, attempt)
 	if execution == nil {
 		if result != nil {
@@ -133,6 +142,9 @@ func (c *claim) execute(ctx context.Context, attempt *logs.Attempt) {
 		return
 	}
 	ending.Command, ending.Scripted = cmd.GetArgv()[0], inlineScript(run) != ""
+	if source.interpreter != "" {
+		ending.Command, ending.Scripted = source.interpreter, true
+	}
 	c.conclude(ctx, attempt, dir, ending, start)
 }
 

@@ -43,7 +43,7 @@ func TestRun(t *testing.T) {
 	withTimeout := script(`sleep 60`)
 	withTimeout.Timeout = &metav1.Duration{Duration: 200 * time.Millisecond}
 	git := corev1alpha1.RunSpec{
-		Source: &corev1alpha1.RunSource{Git: &corev1alpha1.GitSource{URL: "https://example.com/a.git"}},
+		Source: &corev1alpha1.RunSource{Git: &corev1alpha1.GitSource{URL: "ssh://git@example.com/a.git"}},
 		Mode:   corev1alpha1.RunMode{Task: &corev1alpha1.TaskMode{Entrypoint: "run.sh"}},
 	}
 
@@ -66,7 +66,7 @@ func TestRun(t *testing.T) {
 		"outputs of 100 MiB":       {spec: script(`head -c 104857600 /dev/zero >"$KRUNTIME_OUTPUTS"`), want: failed(corev1alpha1.RunReasonOutputsTooLarge, 0, "the outputs file holds 104857600 bytes, more than 1048576")},
 		"removes its directory":    {spec: script(`rm -rf "$(dirname "$KRUNTIME_OUTPUTS")"`), want: failed(corev1alpha1.RunReasonOutputsInvalid, 0, "the outputs file is gone: the script removed or moved it")},
 		"locks its directory":      {spec: script(`mkdir -p a/b; chmod 0 a/b a "$HOME"; cd /; chmod 0 "$KRUNTIME_WORKSPACE"`), want: succeeded(nil)},
-		"a git source":             {spec: git, want: outcome{Phase: corev1alpha1.RunFailed, Reason: corev1alpha1.RunReasonSourceFailed, Message: "Git sources are not available in this version: use spec.source.inline or spec.mode.task.args"}},
+		"a git source behind ssh":  {spec: git, want: outcome{Phase: corev1alpha1.RunFailed, Reason: corev1alpha1.RunReasonSourceFailed, Message: "Could not use ssh://git@example.com/a.git: ssh needs a key, and credentials are not supported in this version: use the https URL of a public repository"}},
 		"outputs of a failed one":  {spec: script("echo a=b >>\"$KRUNTIME_OUTPUTS\"; exit 1"), want: outcome{Phase: corev1alpha1.RunFailed, Reason: corev1alpha1.RunReasonScriptFailed, ExitCode: ptr.To[int32](1), Message: "Exit code 1", Outputs: map[string]corev1alpha1.OutputValue{"a": "b"}}},
 		"bad outputs and failed":   {spec: script("echo a >>\"$KRUNTIME_OUTPUTS\"; exit 1"), want: failed(corev1alpha1.RunReasonScriptFailed, 1, `Exit code 1. Its outputs were dropped: line 1 of the outputs file: neither key=value nor key<<DELIMITER: "a"`)},
 		"stopped after a timeout":  {spec: withTimeout, want: outcome{Phase: corev1alpha1.RunTimeout, Reason: corev1alpha1.RunReasonTimeout, ExitCode: ptr.To[int32](143), Message: "Stopped after the timeout of 200ms"}},
@@ -94,6 +94,20 @@ func TestRun(t *testing.T) {
 }
 
 // checkTimes expects the times of a Run in their order.
+// TestNothingStaysInTheScratchVolume has scripts that leave something where runtimed made nothing.
+func TestNothingStaysInTheScratchVolume(t *testing.T) {
+	n := startNode(t)
+	for name, text := range map[string]string{
+		"renames-its-directory": `d=$(dirname "$HOME"); mv "$d" "$d.x"`,
+		"leaves-a-link":         `ln -s / "$(dirname "$HOME")/../link"`,
+		"leaves-a-closed-tree":  `d=$(dirname "$HOME")/../tree; mkdir -p "$d/a/b"; touch "$d/a/b/c"; chmod 0 "$d/a"`,
+	} {
+		run := n.submit(t, name, script(text))
+		awaitEnd(t, run)
+		n.awaitClean(t)
+	}
+}
+
 func checkTimes(t *testing.T, run *corev1alpha1.Run) {
 	t.Helper()
 	s := run.Status

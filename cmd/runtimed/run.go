@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+
+	"kruntimes.io/kruntimes/runtimed"
+	"kruntimes.io/kruntimes/runtimed/gitsource"
+	"kruntimes.io/kruntimes/version/logging"
+)
+
+// run is runtimed or, when its arguments say so, the process that fetches a git source for it. It reports its error.
+func run(args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	if slices.Equal(args, []string{gitsource.Subcommand}) {
+		err := gitsource.Serve(ctx, os.Stdin, os.Stdout)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		return err
+	}
+	opts, verbosity, err := parse(args, os.Getenv)
+	// Standard output belongs to the log records of executions.
+	log := logging.New(os.Stderr, verbosity).WithName("runtimed")
+	klog.SetLogger(log)
+	if err == nil {
+		err = runtimed.Run(logr.NewContext(ctx, log), opts)
+	}
+	if err != nil {
+		log.Error(err, "Ended runtimed")
+	}
+	return err
+}
