@@ -42,7 +42,7 @@ func newManifests(file string, documents []lint.Document) (*manifests, error) {
 				"make files of their own of them")
 		}
 		var err error
-		if m.run, err = workflow.WorkflowRun(d); err != nil {
+		if m.run, err = workflow.FromDocument(d); err != nil {
 			return nil, err
 		}
 	}

@@ -57,22 +57,31 @@ func (l *stepLogs) follow(ctx context.Context) error {
 			}
 			f.errs = append(f.errs, err)
 		case sight, open := <-sights:
-			switch {
-			case !open:
+			if !open {
 				sights = nil
 				continue
-			case sight.Err != nil:
-				return sight.Err
-			case sight.Lost != nil || !(sight.Deleted || workflowruns.Phase(sight.Object).IsTerminal()):
-				continue
 			}
-			over, sights, l.run = true, nil, sight.Object
-			if err := f.startRest(ctx); err != nil {
+			if over, err = f.see(ctx, sight); err != nil {
 				return err
+			}
+			if over {
+				sights = nil
 			}
 		}
 	}
 	return errors.Join(f.errs...)
+}
+
+// see tells whether the WorkflowRun is over. Then all of its Runs are being followed.
+func (f *follower) see(ctx context.Context, sight workflowruns.Sight) (over bool, err error) {
+	switch {
+	case sight.Err != nil:
+		return false, sight.Err
+	case sight.Lost != nil || !(sight.Deleted || workflowruns.Phase(sight.Object).IsTerminal()):
+		return false, nil
+	}
+	f.run = sight.Object
+	return true, f.startRest(ctx)
 }
 
 // startRest begins with the Runs that no watch has told of yet.

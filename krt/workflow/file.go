@@ -103,7 +103,7 @@ func parse(ctx context.Context, f *cli.Factory, file string, content []byte) ([]
 			return nil, cli.WithHint(cli.Usagef("%s: %s holds a %s, and only WorkflowRuns are created here", d.Place(), FileName(file), gvk.Kind),
 				"apply the rest with `kubectl apply`; `%s dev run` does both on a dev cluster", f.Name)
 		}
-		run, err := WorkflowRun(d)
+		run, err := FromDocument(d)
 		if err != nil {
 			return nil, err
 		}
@@ -112,8 +112,8 @@ func parse(ctx context.Context, f *cli.Factory, file string, content []byte) ([]
 	return found, nil
 }
 
-// WorkflowRun makes a WorkflowRun of a document that holds one.
-func WorkflowRun(d lint.Document) (*workflowsv1alpha1.WorkflowRun, error) {
+// FromDocument makes a WorkflowRun of a document that holds one.
+func FromDocument(d lint.Document) (*workflowsv1alpha1.WorkflowRun, error) {
 	run := &workflowsv1alpha1.WorkflowRun{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(d.Object.Object, run); err != nil {
 		return nil, cli.Usagef("%s: %w", d.Place(), err)
