@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,6 +21,9 @@ import (
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 )
 
+// ownPolicy is in the name of the policy that keeps others from making children.
+const ownPolicy = "run-identity'"
+
 // atOnce bounds the requests that one action has under way.
 const atOnce = 16
 
@@ -30,9 +34,7 @@ func (r *WorkflowRunReconciler) apply(ctx context.Context, o *observation, d *de
 	case d.expire:
 		return r.expire(ctx, o.run)
 	case d.snapshot:
-		name, err := r.createSnapshot(ctx, o.run)
-		d.status.SnapshotName = name
-		return err
+		return r.snapshot(ctx, o, d)
 	case len(d.cancel) > 0:
 		return r.cancel(ctx, d.cancel)
 	case len(d.start) > 0:
@@ -42,10 +44,26 @@ func (r *WorkflowRunReconciler) apply(ctx context.Context, o *observation, d *de
 	}
 }
 
+// snapshot stores the accepted spec. A WorkflowRun whose snapshot is refused for good is not accepted.
+func (r *WorkflowRunReconciler) snapshot(ctx context.Context, o *observation, d *decision) error {
+	name, err := r.createSnapshot(ctx, o.run)
+	switch {
+	case err == nil:
+		d.status.SnapshotName = name
+		return nil
+	case isFinal(err):
+		d.snapshot = false
+		reject(*o, &d.status, workflowsv1alpha1.ReasonSnapshotRefused, "the snapshot cannot be stored: "+reasonOf(err))
+		return nil
+	default:
+		r.memory.postpone(o.run, identity{}, reasonOf(err), o.now)
+		return err
+	}
+}
+
 // start creates child Runs. One that is refused for good fails its job; one that is refused for now is held back, so
 // that the next reconciliation goes on with the others.
 func (r *WorkflowRunReconciler) start(ctx context.Context, o *observation, d *decision) error {
-	key := client.ObjectKeyFromObject(o.run)
 	names, errs := make([]string, len(d.start)), make([]error, len(d.start))
 	workqueue.ParallelizeUntil(ctx, atOnce, len(d.start), func(i int) {
 		names[i], errs[i] = r.createChild(ctx, o.run, d.start[i])
@@ -54,19 +72,19 @@ func (r *WorkflowRunReconciler) start(ctx context.Context, o *observation, d *de
 	for i, t := range d.start {
 		switch err := errs[i]; {
 		case names[i] != "":
-			r.memory.created(key, t.id)
+			r.memory.created(o.run, t.id, names[i])
 			record(*o, &d.status, t.id, names[i])
 		case err == nil: // ctx has ended before its turn.
 			passing = append(passing, ctx.Err())
 		case isFinal(err):
 			refuse(*o, &d.status, t.id, reasonOf(err))
 		default:
-			r.memory.postpone(key, t.id, reasonOf(err), o.now)
+			r.memory.postpone(o.run, t.id, reasonOf(err), o.now)
 			passing = append(passing, fmt.Errorf("creating the Run of step %s of job %s: %w", t.id.step, t.id.job, err))
 		}
 	}
 	settle(*o, &d.status)
-	finish(*o, &d.status)
+	finish(*o, &d.status, d.left)
 	return errors.Join(passing...)
 }
 
@@ -77,26 +95,44 @@ func (e *takenError) Error() string {
 	return "the names " + strings.Join(e.names, " and ") + " are taken by other Runs: delete or rename those"
 }
 
-// createChild creates one child under the first of its names that is free, and returns that name. A Run that exists
-// already and is this very child counts as created: an earlier attempt made it and did not live to record it.
+// createChild creates one child and returns its name.
 func (r *WorkflowRunReconciler) createChild(ctx context.Context, owner *workflowsv1alpha1.WorkflowRun, t target) (string, error) {
-	names := childNames(owner, t.id)
-	for _, name := range names {
+	make := func(name string) client.Object {
 		child := t.run.DeepCopy()
 		child.Name = name
-		err := r.Client.Create(ctx, child)
+		return child
+	}
+	name, err := r.createUnderFreeName(ctx, childNames(owner, t.id), make, func(holder client.Object) bool {
+		child, ok := holder.(*corev1alpha1.Run)
+		return ok && belongs(child, owner, t.id)
+	})
+	if err == nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("Created Run", "run", name, "job", t.id.job, "step", t.id.step)
+	}
+	return name, err
+}
+
+// createUnderFreeName creates an object under the first of names that is free, and returns that name. An object that
+// exists already and is the wanted one counts as created: an earlier attempt made it and did not live to record it. What
+// others hold is left alone.
+func (r *WorkflowRunReconciler) createUnderFreeName(ctx context.Context, names []string, make func(string) client.Object, isWanted func(client.Object) bool) (string, error) {
+	for _, name := range names {
+		object := make(name)
+		err := r.Client.Create(ctx, object)
 		if err == nil {
-			ctrl.LoggerFrom(ctx).V(1).Info("Created Run", "run", name, "job", t.id.job, "step", t.id.step)
 			return name, nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
 			return "", err
 		}
-		holder := &corev1alpha1.Run{}
-		if err := r.Live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: name}, holder); err != nil {
-			return "", fmt.Errorf("reading the Run that holds the name %s: %w", name, err)
-		}
-		if belongs(holder, owner, t.id) {
+		holder := make(name)
+		switch err := r.Live.Get(ctx, client.ObjectKeyFromObject(object), holder); {
+		case apierrors.IsNotFound(err):
+			// Its holder has just gone. That is no answer to what was asked for, and comes right on the next attempt.
+			return "", fmt.Errorf("the name %s was taken until now", name)
+		case err != nil:
+			return "", fmt.Errorf("reading what holds the name %s: %w", name, err)
+		case isWanted(holder):
 			return name, nil
 		}
 	}
@@ -111,9 +147,11 @@ func isFinal(err error) bool {
 	case errors.As(err, &taken), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
 		return true
 	case apierrors.IsForbidden(err):
-		// The API has no code that tells a policy's word from a missing right or an exceeded quota.
+		// The API has no code that tells a policy's word from a missing right or an exceeded quota. That our own policy
+		// refuses a child means that this identity lacks a right, which may come.
 		text := err.Error()
-		return strings.Contains(text, "ValidatingAdmissionPolicy") || strings.Contains(text, "denied the request")
+		isDenial := strings.Contains(text, "ValidatingAdmissionPolicy") || strings.Contains(text, "denied the request")
+		return isDenial && !strings.Contains(text, ownPolicy)
 	default:
 		return false
 	}
@@ -144,49 +182,33 @@ func (r *WorkflowRunReconciler) cancel(ctx context.Context, children []*corev1al
 
 // createSnapshot stores the accepted spec in a ControllerRevision and returns its name.
 func (r *WorkflowRunReconciler) createSnapshot(ctx context.Context, owner *workflowsv1alpha1.WorkflowRun) (string, error) {
-	data, err := json.Marshal(map[string]any{"spec": owner.Spec})
+	data, err := json.Marshal(snapshotData{Spec: owner.Spec})
 	if err != nil {
 		return "", fmt.Errorf("encoding the snapshot: %w", err)
 	}
-	names := snapshotNames(owner)
-	for _, name := range names {
-		snapshot := &appsv1.ControllerRevision{
+	make := func(name string) client.Object {
+		return &appsv1.ControllerRevision{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: owner.Namespace, Name: name,
-				Labels: map[string]string{
-					corev1alpha1.LabelManagedBy:           corev1alpha1.ManagedBy,
-					workflowsv1alpha1.LabelWorkflowRun:    corev1alpha1.RuntimeLabelValue(owner.Name),
-					workflowsv1alpha1.LabelWorkflowRunUID: string(owner.UID),
-				},
+				Namespace: owner.Namespace, Name: name, Labels: ownerLabels(owner),
 				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, workflowsv1alpha1.GroupVersion.WithKind("WorkflowRun"))},
 			},
 			Data:     runtime.RawExtension{Raw: data},
 			Revision: 1,
 		}
-		err := r.Client.Create(ctx, snapshot)
-		if err == nil {
-			return name, nil
-		}
-		if !apierrors.IsAlreadyExists(err) {
-			return "", fmt.Errorf("creating the snapshot: %w", err)
-		}
-		holder := &appsv1.ControllerRevision{}
-		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(snapshot), holder); err != nil {
-			return "", fmt.Errorf("reading the ControllerRevision that holds the name %s: %w", name, err)
-		}
-		if metav1.IsControlledBy(holder, owner) && string(holder.Data.Raw) == string(data) {
-			return name, nil
-		}
 	}
-	return "", fmt.Errorf("creating the snapshot: the names %s are taken by other ControllerRevisions", strings.Join(names, " and "))
+	name, err := r.createUnderFreeName(ctx, snapshotNames(owner), make, func(holder client.Object) bool {
+		revision, ok := holder.(*appsv1.ControllerRevision)
+		var stored snapshotData
+		return ok && metav1.IsControlledBy(revision, owner) && json.Unmarshal(revision.Data.Raw, &stored) == nil &&
+			equality.Semantic.DeepEqual(stored.Spec.Jobs, owner.Spec.Jobs) // What else is in it may have changed since.
+	})
+	if err != nil {
+		return "", fmt.Errorf("creating the snapshot: %w", err)
+	}
+	return name, nil
 }
 
-// expire deletes exactly the WorkflowRun that was looked at: not a successor, and not one whose time to live was changed.
-func (r *WorkflowRunReconciler) expire(ctx context.Context, run *workflowsv1alpha1.WorkflowRun) error {
-	err := r.Client.Delete(ctx, run, client.Preconditions{UID: &run.UID, ResourceVersion: &run.ResourceVersion},
-		client.PropagationPolicy(metav1.DeletePropagationBackground))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting the expired WorkflowRun: %w", err)
-	}
-	return nil
+// snapshotData is what the ControllerRevision of a WorkflowRun holds.
+type snapshotData struct {
+	Spec workflowsv1alpha1.WorkflowRunSpec `json:"spec"`
 }

@@ -25,17 +25,18 @@ type budget struct {
 	outputs, status int
 }
 
-// newBudget takes off what a stored status holds, and what its messages may come to hold.
-func newBudget(status *workflowsv1alpha1.WorkflowRunStatus) *budget {
+// newBudget takes off what a stored status holds, and what the names and messages of its jobs and steps may come to hold.
+func newBudget(run *workflowsv1alpha1.WorkflowRun) *budget {
 	b := &budget{outputs: workflowsv1alpha1.MaxOutputBytes, status: workflowsv1alpha1.MaxStatusBytes - perStatus}
-	for name, js := range status.Jobs {
-		b.status -= perJob + len(name) + maxJobMessage
+	for name, js := range run.Status.Jobs {
+		b.status -= perJob + len(name) + maxJobMessage + maxStepMessage // One step of a job can fail.
 		for _, pre := range js.Pre {
 			b.status -= len(pre) + perOutput
 		}
 		b.charge(js.Outputs, 1)
 		for i := range js.Steps {
-			b.status -= perStep + len(js.Steps[i].Name) + len(js.Steps[i].RunName) + len(js.Steps[i].Message)
+			step := js.Steps[i].Name
+			b.status -= perStep + len(step) + min(len(run.Name)+len(name)+len(step)+len("--")+hashSuffix, maxName)
 			b.charge(js.Steps[i].Outputs, 1)
 		}
 	}

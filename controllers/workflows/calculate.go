@@ -25,6 +25,9 @@ type decision struct {
 	expire bool
 	// recheck is when to look again although nothing changes. 0: never.
 	recheck time.Duration
+
+	// left is by how much the status may still grow.
+	left *budget
 }
 
 // target is a child Run to create.
@@ -49,33 +52,25 @@ func calculate(o observation) decision {
 		return d
 	}
 	d.status.ObservedGeneration = o.run.Generation
-	project(o, &d.status)
-	if o.run.Spec.CancelRequested {
+	d.left = newBudget(o.run)
+	project(o, &d.status, d.left)
+	if o.endsEarly() {
 		cancel(o, &d)
+		return d
+	}
+	if d.cancel = uncancelled(o.surplus); len(d.cancel) > 0 {
 		return d
 	}
 	for refused := true; refused; {
 		settle(o, &d.status)
 		d.start, d.recheck, refused = plan(o, &d.status)
 	}
-	finish(o, &d.status)
+	finish(o, &d.status, d.left)
 	return d
 }
 
-// expire deletes a finished WorkflowRun after its time to live.
-func expire(o observation, d *decision) {
-	ttl, end := o.run.Spec.TTLSecondsAfterFinished, d.status.CompletionTime
-	if ttl == nil || end == nil {
-		return
-	}
-	d.recheck = end.Add(time.Duration(*ttl) * time.Second).Sub(o.now)
-	if d.recheck <= 0 {
-		d.recheck, d.expire = 0, true
-	}
-}
-
 // finish ends the WorkflowRun when all its jobs have settled.
-func finish(o observation, status *workflowsv1alpha1.WorkflowRunStatus) {
+func finish(o observation, status *workflowsv1alpha1.WorkflowRunStatus, left *budget) {
 	var failed []string
 	for _, name := range sortedKeys(status.Jobs) {
 		switch phase := status.Jobs[name].Phase; {
@@ -98,6 +93,9 @@ func finish(o observation, status *workflowsv1alpha1.WorkflowRunStatus) {
 		return
 	}
 	outputs, err := workflowOutputs(o.run, status)
+	if err == nil {
+		err = left.take(outputs)
+	}
 	if err != nil {
 		end(o, status, workflowsv1alpha1.WorkflowFailed, workflowsv1alpha1.ReasonOutputsFailed, err.Error())
 		return

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,7 +11,6 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -22,21 +22,14 @@ import (
 	"kruntimes.io/kruntimes/statuspatch"
 )
 
-// Indexes of the cache.
-const (
-	// indexOwner finds the Runs of a WorkflowRun by the WorkflowRun's UID.
-	indexOwner = "workflows.kruntimes.io/owner"
-	// indexUID finds a WorkflowRun by its UID.
-	indexUID = "metadata.uid"
-)
-
 const (
 	// conflictDelay is how long a conflicting write waits for the cache to catch up.
 	conflictDelay = 20 * time.Millisecond
-	// soon is when a reconciliation goes on with its next action.
-	soon = time.Nanosecond
-	// settleDelay is when a WorkflowRun that has ended is looked at once more, to forget it once the cache shows its end.
-	settleDelay = 30 * time.Second
+	// nextAction is when a reconciliation goes on with its next action, which no event announces: its own write is none.
+	nextAction = time.Millisecond
+	// lookAgain is when an active WorkflowRun, or one that has just ended, is looked at again though nothing was heard: a
+	// watch that breaks may swallow a child that came and went, and what is remembered of an end shall not stay.
+	lookAgain = time.Minute
 )
 
 // WorkflowRunReconciler executes WorkflowRuns: it creates the Runs of their steps and is the only writer of their status.
@@ -51,31 +44,6 @@ type WorkflowRunReconciler struct {
 	memory *memory
 }
 
-// CacheByObject says what the cache holds for the controller: of finished WorkflowRuns, only what their end rests on.
-func CacheByObject() map[client.Object]cache.ByObject {
-	return map[client.Object]cache.ByObject{&workflowsv1alpha1.WorkflowRun{}: {Transform: trimWorkflowRun}}
-}
-
-// IndexFields registers the indexes that the controller reads.
-func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
-	err := indexer.IndexField(ctx, &corev1alpha1.Run{}, indexOwner, func(o client.Object) []string {
-		if uid := o.GetLabels()[workflowsv1alpha1.LabelWorkflowRunUID]; uid != "" {
-			return []string{uid}
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("indexing Runs by WorkflowRun: %w", err)
-	}
-	err = indexer.IndexField(ctx, &workflowsv1alpha1.WorkflowRun{}, indexUID, func(o client.Object) []string {
-		return []string{string(o.GetUID())}
-	})
-	if err != nil {
-		return fmt.Errorf("indexing WorkflowRuns by UID: %w", err)
-	}
-	return nil
-}
-
 // SetupWithManager registers the controller.
 func (r *WorkflowRunReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.memory = newMemory()
@@ -87,17 +55,22 @@ func (r *WorkflowRunReconciler) SetupWithManager(mgr ctrl.Manager) error {
 }
 
 // childChanges lets through what moves a WorkflowRun on, or what people want to see in it: that a child runs, has ended,
-// or is gone. An assignment alone is not worth a write.
+// or is gone. An assignment alone is not worth a write. A child that appears as ended was missed by a watch that broke.
 func childChanges() predicate.Predicate {
+	isNews := func(run *corev1alpha1.Run) bool {
+		return run.Status.Phase == corev1alpha1.RunRunning || run.Status.Phase.IsTerminal()
+	}
 	return predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false }, // The controller made it.
 		GenericFunc: func(event.GenericEvent) bool { return false },
 		DeleteFunc:  func(event.DeleteEvent) bool { return true },
+		CreateFunc: func(e event.CreateEvent) bool {
+			run, ok := e.Object.(*corev1alpha1.Run)
+			return ok && isNews(run)
+		},
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, ok1 := e.ObjectOld.(*corev1alpha1.Run)
 			after, ok2 := e.ObjectNew.(*corev1alpha1.Run)
-			return ok1 && ok2 && before.Status.Phase != after.Status.Phase &&
-				(after.Status.Phase == corev1alpha1.RunRunning || after.Status.Phase.IsTerminal())
+			return ok1 && ok2 && before.Status.Phase != after.Status.Phase && isNews(after)
 		},
 	}
 }
@@ -110,9 +83,11 @@ func (r *WorkflowRunReconciler) ownerOf(ctx context.Context, child client.Object
 	}
 	var owners workflowsv1alpha1.WorkflowRunList
 	err := r.Client.List(ctx, &owners, client.InNamespace(child.GetNamespace()), client.MatchingFields{indexUID: uid}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Could not find the WorkflowRun of a Run", "uid", uid)
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return nil
+	case err != nil:
+		panic(fmt.Sprintf("finding the WorkflowRun of UID %s: %v", uid, err)) // A bug: only an index that is not there makes it.
 	}
 	requests := make([]reconcile.Request, 0, len(owners.Items))
 	for i := range owners.Items {
@@ -128,21 +103,39 @@ func (r *WorkflowRunReconciler) Reconcile(ctx context.Context, request reconcile
 		return reconcile.Result{}, err
 	}
 	d := calculate(*o)
-	err = r.apply(ctx, o, &d)
-	if err == nil && !d.expire {
-		err = r.patch(ctx, request.NamespacedName, o, d.status)
+	if err := r.apply(ctx, o, &d); apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: conflictDelay}, nil
+	} else if err != nil || d.expire {
+		return reconcile.Result{}, err
 	}
-	switch {
+	switch err := r.patch(ctx, o, d.status); {
 	case apierrors.IsConflict(err):
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
+	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
+		return reconcile.Result{RequeueAfter: nextAction}, r.giveUp(ctx, o, err)
 	case err != nil:
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	return reconcile.Result{RequeueAfter: next(o, &d)}, nil
 }
 
+// next is when to look at a WorkflowRun again although nothing is heard of it. 0: never.
+func next(o *observation, d *decision) time.Duration {
+	if d.snapshot {
+		return nextAction
+	}
+	after := d.recheck
+	if isOver := o.run.Status.Phase.IsTerminal(); !isOver && (after == 0 || after > lookAgain) {
+		after = lookAgain
+	}
+	if ttl, ok := timeToLive(o.run); ok && d.status.Phase.IsTerminal() && !o.run.Status.Phase.IsTerminal() {
+		after = min(after, max(ttl, nextAction))
+	}
+	return after
+}
+
 // patch writes the status when it differs from what is stored.
-func (r *WorkflowRunReconciler) patch(ctx context.Context, key types.NamespacedName, o *observation, status workflowsv1alpha1.WorkflowRunStatus) error {
+func (r *WorkflowRunReconciler) patch(ctx context.Context, o *observation, status workflowsv1alpha1.WorkflowRunStatus) error {
 	after := &workflowsv1alpha1.WorkflowRun{ObjectMeta: *o.run.ObjectMeta.DeepCopy(), Status: status}
 	patch, err := statuspatch.ForWorkflowRun(o.run, after)
 	if err != nil || patch == nil {
@@ -151,7 +144,25 @@ func (r *WorkflowRunReconciler) patch(ctx context.Context, key types.NamespacedN
 	if err := r.Client.Status().Patch(ctx, after, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return fmt.Errorf("patching the status: %w", err)
 	}
-	r.memory.wrote(key, after)
+	r.memory.wrote(after)
 	logProgress(ctx, &o.run.Status, &status)
+	return nil
+}
+
+// giveUp ends a WorkflowRun whose status the API server refuses for good: its children are cancelled, and what is stored
+// of it stays.
+func (r *WorkflowRunReconciler) giveUp(ctx context.Context, o *observation, cause error) error {
+	var active []*corev1alpha1.Run
+	for _, id := range sortedIdentities(o.children) {
+		active = append(active, o.children[id])
+	}
+	if err := r.cancel(ctx, uncancelled(active)); err != nil {
+		return err
+	}
+	status := *o.run.Status.DeepCopy()
+	end(*o, &status, workflowsv1alpha1.WorkflowFailed, workflowsv1alpha1.ReasonStatusRefused, "the API server refuses the status: "+reasonOf(cause))
+	if err := r.patch(ctx, o, status); err != nil {
+		return errors.Join(cause, err)
+	}
 	return nil
 }

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,19 +18,26 @@ func isInitialized(status *workflowsv1alpha1.WorkflowRunStatus) bool {
 	return meta.FindStatusCondition(status.Conditions, workflowsv1alpha1.WorkflowRunConditionAccepted) != nil
 }
 
-// initialize accepts or refuses a new WorkflowRun and lays out its jobs. Accepted is never written again.
+// initialize accepts or refuses a new WorkflowRun and lays out its jobs. Accepted is never written again. A WorkflowRun
+// that is cancelled by then ends at once.
 func initialize(o observation, d *decision) {
 	status := &d.status
 	status.ObservedGeneration = o.run.Generation
 	status.StartTime = micro(o.now)
-	errs := append(validate.WorkflowRun(&o.run.Spec), unavailable(&o.run.Spec)...)
+	errs := validate.WorkflowRun(&o.run.Spec)
+	errs = append(errs, unavailable(&o.run.Spec)...)
+	errs = append(errs, validate.OutputContract(o.run.Annotations, o.run.Spec.Jobs)...)
 	if len(errs) > 0 {
-		message := errs.ToAggregate().Error()
-		setCondition(o, status, workflowsv1alpha1.WorkflowRunConditionAccepted, metav1.ConditionFalse, refusal(errs), message)
-		end(o, status, workflowsv1alpha1.WorkflowFailed, workflowsv1alpha1.ReasonNotAccepted, "not accepted: "+message)
+		reject(o, status, refusal(errs), joined(errs))
 		return
 	}
-	status.Phase = workflowsv1alpha1.WorkflowPending
+	if h := o.held[identity{}]; o.now.Before(h.until) && !o.endsEarly() {
+		status.StartTime = nil
+		status.Message = bounded("it cannot be initialised yet: " + h.reason)
+		d.recheck = h.until.Sub(o.now)
+		return
+	}
+	status.Phase, status.Message = workflowsv1alpha1.WorkflowPending, ""
 	status.Jobs = make(map[string]workflowsv1alpha1.JobStatus, len(o.run.Spec.Jobs))
 	for name, job := range o.run.Spec.Jobs {
 		js := workflowsv1alpha1.JobStatus{Phase: workflowsv1alpha1.JobPending, Pre: slices.Sorted(slices.Values(job.Needs))}
@@ -43,7 +51,33 @@ func initialize(o observation, d *decision) {
 	}
 	setCondition(o, status, workflowsv1alpha1.WorkflowRunConditionAccepted, metav1.ConditionTrue, workflowsv1alpha1.ReasonAccepted, "")
 	setCondition(o, status, workflowsv1alpha1.WorkflowRunConditionSucceeded, metav1.ConditionUnknown, workflowsv1alpha1.ReasonRunning, "")
+	if o.endsEarly() { // Nothing was started, and nothing will be.
+		end(o, status, workflowsv1alpha1.WorkflowCancelled, workflowsv1alpha1.ReasonCancelled, cancelMessage(o))
+		return
+	}
 	d.snapshot = true
+}
+
+// reject ends a WorkflowRun that cannot be executed.
+func reject(o observation, status *workflowsv1alpha1.WorkflowRunStatus, reason, message string) {
+	status.Jobs = nil
+	setCondition(o, status, workflowsv1alpha1.WorkflowRunConditionAccepted, metav1.ConditionFalse, reason, message)
+	end(o, status, workflowsv1alpha1.WorkflowFailed, workflowsv1alpha1.ReasonNotAccepted, "not accepted: "+message)
+}
+
+// joined puts errors into one message, as many as a message holds.
+func joined(errs field.ErrorList) string {
+	var text strings.Builder
+	for i, err := range errs {
+		if i > 0 {
+			text.WriteString("; ")
+		}
+		text.WriteString(err.Error())
+		if text.Len() > workflowsv1alpha1.MaxMessageLength {
+			break
+		}
+	}
+	return text.String()
 }
 
 // unavailable refuses what the API knows and this version does not execute.

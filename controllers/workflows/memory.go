@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -17,16 +18,21 @@ const (
 	maxHold   = 30 * time.Second
 )
 
-// memory is what the controller knows beyond its cache: the newest form of each WorkflowRun that it has written, and the
-// children whose creation is held back. All of it may be lost: a restart reads fresh objects and tries again at once.
+// memory is what the controller knows beyond its caches: the newest form of each WorkflowRun that it has written, the
+// children that it has created and its cache has not shown, and those whose creation is held back. All of it may be lost:
+// a restart fills its caches first, and tries again at once.
 type memory struct {
 	mu      sync.Mutex
 	entries map[types.NamespacedName]*entry
 }
 
+// entry belongs to one WorkflowRun; a successor of the same name gets its own.
 type entry struct {
+	uid     types.UID
 	written *workflowsv1alpha1.WorkflowRun
-	holds   map[identity]held
+	// unseen holds the names of created children.
+	unseen map[identity]string
+	holds  map[identity]held
 }
 
 // held is a hold with the wait that it began with.
@@ -39,11 +45,18 @@ func newMemory() *memory { return &memory{entries: map[types.NamespacedName]*ent
 
 // newest returns the newer one of a WorkflowRun from the cache and what was written last. A decision on an older form
 // would make a child that exists already, and have its patch refused.
-func (m *memory) newest(key types.NamespacedName, cached *workflowsv1alpha1.WorkflowRun) *workflowsv1alpha1.WorkflowRun {
+func (m *memory) newest(cached *workflowsv1alpha1.WorkflowRun) *workflowsv1alpha1.WorkflowRun {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	key := keyOf(cached)
 	e := m.entries[key]
-	if e == nil || e.written == nil || e.written.UID != cached.UID {
+	switch {
+	case e == nil:
+		return cached
+	case e.uid != cached.UID:
+		delete(m.entries, key)
+		return cached
+	case e.written == nil:
 		return cached
 	}
 	order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, e.written.ResourceVersion)
@@ -58,13 +71,13 @@ func (m *memory) newest(key types.NamespacedName, cached *workflowsv1alpha1.Work
 }
 
 // wrote remembers what the API server answered to a write.
-func (m *memory) wrote(key types.NamespacedName, run *workflowsv1alpha1.WorkflowRun) {
+func (m *memory) wrote(run *workflowsv1alpha1.WorkflowRun) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.entry(key).written = run
+	m.entry(run).written = run
 }
 
-// forget drops all that concerns a WorkflowRun that is gone or has ended.
+// forget drops all that concerns a WorkflowRun that is gone.
 func (m *memory) forget(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,32 +85,50 @@ func (m *memory) forget(key types.NamespacedName) {
 }
 
 // postpone holds the creation of a child back, longer each time.
-func (m *memory) postpone(key types.NamespacedName, id identity, reason string, now time.Time) {
+func (m *memory) postpone(run *workflowsv1alpha1.WorkflowRun, id identity, reason string, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.entry(key)
-	wait := firstHold
+	e, wait := m.entry(run), firstHold
 	if before, ok := e.holds[id]; ok {
 		wait = min(before.wait*2, maxHold)
 	}
 	e.holds[id] = held{hold: hold{until: now.Add(wait), reason: reason}, wait: wait}
 }
 
-// created ends the waiting of a child.
-func (m *memory) created(key types.NamespacedName, id identity) {
+// created ends the waiting of a child, and remembers its name until the cache shows it.
+func (m *memory) created(run *workflowsv1alpha1.WorkflowRun, id identity, name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.entries[key]; e != nil {
-		delete(e.holds, id)
+	e := m.entry(run)
+	delete(e.holds, id)
+	e.unseen[id] = name
+}
+
+// saw drops a child that the cache shows, or whose end is recorded.
+func (m *memory) saw(run *workflowsv1alpha1.WorkflowRun, id identity) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.entries[keyOf(run)]; e != nil && e.uid == run.UID {
+		delete(e.unseen, id)
 	}
 }
 
-// holds returns the children of a WorkflowRun that wait.
-func (m *memory) holds(key types.NamespacedName) map[identity]hold {
+// unseen returns the names of the children that were created and that no cache has shown yet.
+func (m *memory) unseen(run *workflowsv1alpha1.WorkflowRun) map[identity]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.entries[key]
-	if e == nil || len(e.holds) == 0 {
+	if e := m.entries[keyOf(run)]; e != nil && e.uid == run.UID {
+		return maps.Clone(e.unseen)
+	}
+	return nil
+}
+
+// holds returns the children of a WorkflowRun that wait.
+func (m *memory) holds(run *workflowsv1alpha1.WorkflowRun) map[identity]hold {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entries[keyOf(run)]
+	if e == nil || e.uid != run.UID || len(e.holds) == 0 {
 		return nil
 	}
 	holds := make(map[identity]hold, len(e.holds))
@@ -107,11 +138,16 @@ func (m *memory) holds(key types.NamespacedName) map[identity]hold {
 	return holds
 }
 
-func (m *memory) entry(key types.NamespacedName) *entry {
+func (m *memory) entry(run *workflowsv1alpha1.WorkflowRun) *entry {
+	key := keyOf(run)
 	e := m.entries[key]
-	if e == nil {
-		e = &entry{holds: map[identity]held{}}
+	if e == nil || e.uid != run.UID {
+		e = &entry{uid: run.UID, unseen: map[identity]string{}, holds: map[identity]held{}}
 		m.entries[key] = e
 	}
 	return e
+}
+
+func keyOf(run *workflowsv1alpha1.WorkflowRun) types.NamespacedName {
+	return types.NamespacedName{Namespace: run.Namespace, Name: run.Name}
 }

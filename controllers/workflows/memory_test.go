@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
+	"github.com/google/go-cmp/cmp"
 
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 )
@@ -16,7 +16,6 @@ func version(uid, resourceVersion string, phase workflowsv1alpha1.WorkflowPhase)
 }
 
 func TestNewest(t *testing.T) {
-	key := types.NamespacedName{Namespace: "ns", Name: "ci"}
 	running, ended := workflowsv1alpha1.WorkflowRunning, workflowsv1alpha1.WorkflowSucceeded
 	cases := map[string]struct {
 		written, cached *workflowsv1alpha1.WorkflowRun
@@ -29,15 +28,15 @@ func TestNewest(t *testing.T) {
 		"somebody else wrote since":         {version("1", "9", running), version("1", "10", running), "10", 1},
 		"the end has arrived in the cache":  {version("1", "9", ended), version("1", "9", ended), "9", 0},
 		"the end has not yet arrived there": {version("1", "9", ended), version("1", "8", running), "9", 1},
-		"a successor of the same name":      {version("1", "9", running), version("2", "8", running), "8", 1},
+		"a successor of the same name":      {version("1", "9", running), version("2", "8", running), "8", 0},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			m := newMemory()
 			if tc.written != nil {
-				m.wrote(key, tc.written)
+				m.wrote(tc.written)
 			}
-			if got := m.newest(key, tc.cached); got.ResourceVersion != tc.want {
+			if got := m.newest(tc.cached); got.ResourceVersion != tc.want {
 				t.Errorf("got version %s, want %s", got.ResourceVersion, tc.want)
 			}
 			if len(m.entries) != tc.wantEntries {
@@ -48,21 +47,37 @@ func TestNewest(t *testing.T) {
 }
 
 func TestPostponeWaitsLongerEachTime(t *testing.T) {
-	m, key, id := newMemory(), types.NamespacedName{Name: "ci"}, identity{job: "a", step: "s"}
+	m, run, id := newMemory(), owner("ci", "1"), identity{job: "a", step: "s"}
 	var waits []time.Duration
 	for range 7 {
-		m.postpone(key, id, "quota", start)
-		waits = append(waits, m.holds(key)[id].until.Sub(start))
+		m.postpone(run, id, "quota", start)
+		waits = append(waits, m.holds(run)[id].until.Sub(start))
 	}
 	want := []time.Duration{1e9, 2e9, 4e9, 8e9, 16e9, 30e9, 30e9}
-	for i := range want {
-		if waits[i] != want[i] {
-			t.Fatalf("got %v, want %v", waits, want)
-		}
+	if diff := cmp.Diff(want, waits); diff != "" {
+		t.Errorf("waits (-want +got):\n%s", diff)
 	}
-	m.created(key, id)
-	m.postpone(key, id, "quota", start)
-	if got := m.holds(key)[id].until.Sub(start); got != firstHold {
+	m.created(run, id, "ci-a-s")
+	m.postpone(run, id, "quota", start)
+	if got := m.holds(run)[id].until.Sub(start); got != firstHold {
 		t.Errorf("after a success it waits %v, want %v", got, firstHold)
+	}
+	if got := m.holds(owner("ci", "2")); got != nil {
+		t.Errorf("a successor of the same name waits for %v", got)
+	}
+}
+
+func TestUnseenChildren(t *testing.T) {
+	m, run, id := newMemory(), owner("ci", "1"), identity{job: "a", step: "s"}
+	m.created(run, id, "ci-a-s")
+	if got := m.unseen(run)[id]; got != "ci-a-s" {
+		t.Errorf("got name %q", got)
+	}
+	if got := m.unseen(owner("ci", "2")); len(got) > 0 {
+		t.Errorf("a successor of the same name has %v", got)
+	}
+	m.saw(run, id)
+	if got := m.unseen(run); len(got) > 0 {
+		t.Errorf("%v are left", got)
 	}
 }

@@ -12,6 +12,8 @@ import (
 const (
 	// maxName is the longest name of an object. Unit: bytes.
 	maxName = 253
+	// hashSuffix is the length of what a digest adds to a readable name.
+	hashSuffix = len("-01234567")
 	// hashedPrefix is how much of the readable name stands before the digest. Unit: bytes.
 	hashedPrefix = 54
 )

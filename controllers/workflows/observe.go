@@ -13,12 +13,19 @@ type observation struct {
 	run *workflowsv1alpha1.WorkflowRun
 	// children are its Runs by identity: all that the index holds, and those of recorded steps that a live read found.
 	children map[identity]*corev1alpha1.Run
-	// missing are the recorded children of unfinished steps that a live read did not find.
-	missing map[identity]bool
+	// surplus are further Runs of an identity, which only a fault of the control plane can make.
+	surplus []*corev1alpha1.Run
+	// missing are the names of created children that a live read did not find.
+	missing map[identity]string
 	// held are the children whose creation was refused for a passing reason, and is not due again yet.
 	held map[identity]hold
 	// now is the time of the decision.
 	now time.Time
+}
+
+// endsEarly tells whether a WorkflowRun starts no more children: it is to be cancelled or deleted.
+func (o *observation) endsEarly() bool {
+	return o.run.Spec.CancelRequested || !o.run.DeletionTimestamp.IsZero()
 }
 
 // hold says until when the creation of a child waits, and why.
@@ -43,19 +50,27 @@ func recorded(status *workflowsv1alpha1.WorkflowRunStatus) map[identity]string {
 	return names
 }
 
-// prefer chooses between two Runs of one identity, which only a fault of the control plane can make: the one that the
-// status names, else the older one.
-func prefer(a, b *corev1alpha1.Run, recordedName string) *corev1alpha1.Run {
+// hasEnded tells whether the end of a child is recorded, or that of its job.
+func hasEnded(status *workflowsv1alpha1.WorkflowRunStatus, id identity) bool {
+	js := status.Jobs[id.job]
+	for _, s := range js.Steps {
+		if s.Name == id.step {
+			return s.Phase.IsTerminal() || js.Phase.IsTerminal()
+		}
+	}
+	return true
+}
+
+// prefer chooses between two Runs of one identity: the one that the status names, else the older one.
+func prefer(a, b *corev1alpha1.Run, recordedName string) (chosen, other *corev1alpha1.Run) {
 	switch {
 	case a.Name == recordedName:
-		return a
-	case b.Name == recordedName:
-		return b
-	case b.CreationTimestamp.Before(&a.CreationTimestamp):
-		return b
+		return a, b
+	case b.Name == recordedName, b.CreationTimestamp.Before(&a.CreationTimestamp):
+		return b, a
 	case a.CreationTimestamp.Equal(&b.CreationTimestamp) && b.Name < a.Name:
-		return b
+		return b, a
 	default:
-		return a
+		return a, b
 	}
 }

@@ -10,22 +10,41 @@ import (
 	"kruntimes.io/kruntimes/workflow/expression"
 )
 
+// Bounds of what expressions may grow to. Unit: bytes.
+const (
+	// maxScript and maxEnvValue are those of a Run's fields.
+	maxScript, maxEnvValue = 256 << 10, 32 << 10
+	// maxChildBytes bounds all texts of one child together, far below what the API server takes.
+	maxChildBytes = 768 << 10
+)
+
 // renderer evaluates the fields of one object and collects what is wrong with them.
 type renderer struct {
+	// left is how much all texts together may still grow to.
+	left int
 	errs []string
 }
 
-// render evaluates text; field is its name in messages.
-func (r *renderer) render(field, text string, scope expression.Scope) string {
+// render evaluates text, whose result may have maxBytes; field is its name in messages.
+func (r *renderer) render(field, text string, maxBytes int, scope expression.Scope) string {
 	template, errs := expression.Parse(text)
 	if len(errs) > 0 {
 		r.errs = append(r.errs, field+": "+errs.Error())
 		return ""
 	}
-	value, err := template.Evaluate(scope)
+	value, err := template.EvaluateUpTo(scope, maxBytes)
+	switch {
+	case err != nil:
+	case len(value) > maxBytes:
+		err = fmt.Errorf("the text holds %d bytes, more than %d", len(value), maxBytes)
+	case len(value) > r.left:
+		err = fmt.Errorf("all texts together may hold %d bytes", maxChildBytes)
+	}
 	if err != nil {
 		r.errs = append(r.errs, field+": "+err.Error())
+		return ""
 	}
+	r.left -= len(value)
 	return value
 }
 
@@ -42,14 +61,10 @@ func renderOutputs(declared map[string]string, scope expression.Scope) (map[stri
 	if len(declared) == 0 {
 		return nil, nil
 	}
-	var r renderer
+	r := renderer{left: maxChildBytes}
 	values := make(map[string]corev1alpha1.OutputValue, len(declared))
 	for _, name := range sortedKeys(declared) {
-		value := r.render("outputs."+name, declared[name], scope)
-		if len(value) > workflowsv1alpha1.MaxOutputValueBytes {
-			r.errs = append(r.errs, fmt.Sprintf("outputs.%s: %d bytes, more than %d", name, len(value), workflowsv1alpha1.MaxOutputValueBytes))
-		}
-		values[name] = corev1alpha1.OutputValue(value)
+		values[name] = corev1alpha1.OutputValue(r.render("outputs."+name, declared[name], workflowsv1alpha1.MaxOutputValueBytes, scope))
 	}
 	if err := r.err(); err != nil {
 		return nil, err

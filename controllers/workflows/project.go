@@ -11,8 +11,7 @@ import (
 
 // project copies what became of the children into their steps, and ends the jobs whose steps have ended. What the status
 // already holds as ended is never looked at again: a child may be deleted after its end.
-func project(o observation, status *workflowsv1alpha1.WorkflowRunStatus) {
-	left := newBudget(status)
+func project(o observation, status *workflowsv1alpha1.WorkflowRunStatus, left *budget) {
 	for _, name := range sortedKeys(status.Jobs) {
 		js := status.Jobs[name]
 		if js.Phase.IsTerminal() {
@@ -37,7 +36,7 @@ func projectJob(o observation, name string, js *workflowsv1alpha1.JobStatus, lef
 			continue
 		}
 		id := identity{job: name, step: step.Name}
-		projectStep(step, o.children[id], o.missing[id])
+		projectStep(o, step, id)
 		if err := left.take(step.Outputs); err != nil {
 			step.Outputs, step.Message = nil, statuspatch.Bounded(err.Error(), maxStepMessage)
 			startJob(js)
@@ -47,14 +46,13 @@ func projectJob(o observation, name string, js *workflowsv1alpha1.JobStatus, lef
 }
 
 // projectStep copies what became of a child into its step.
-func projectStep(step *workflowsv1alpha1.StepStatus, child *corev1alpha1.Run, missing bool) {
+func projectStep(o observation, step *workflowsv1alpha1.StepStatus, id identity) {
+	child := o.children[id]
+	missing, isMissing := o.missing[id]
 	switch {
 	case child != nil:
 		step.RunName = child.Name
-		step.Phase = child.Status.Phase
-		if step.Phase == "" {
-			step.Phase = corev1alpha1.RunPending
-		}
+		step.Phase = child.Status.Phase.OrPending()
 		if child.Status.StartTime != nil {
 			step.StartTime = child.Status.StartTime
 		}
@@ -63,11 +61,13 @@ func projectStep(step *workflowsv1alpha1.StepStatus, child *corev1alpha1.Run, mi
 		}
 		if step.Phase.IsTerminal() {
 			step.CompletionTime = child.Status.CompletionTime
-			step.Outputs = child.Status.Outputs
+			if step.Phase == corev1alpha1.RunSucceeded { // Nobody can read the outputs of another.
+				step.Outputs = child.Status.Outputs
+			}
 			step.Message = statuspatch.Bounded(explain(child), maxStepMessage)
 		}
-	case missing:
-		step.Phase = corev1alpha1.RunFailed
+	case isMissing:
+		step.RunName, step.Phase, step.CompletionTime = missing, corev1alpha1.RunFailed, micro(o.now)
 		step.Message = fmt.Sprintf("%s: Run %s is gone; it is not made again, for it may have been executed",
 			workflowsv1alpha1.WordChildDeleted, step.RunName)
 	}

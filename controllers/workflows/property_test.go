@@ -86,13 +86,15 @@ func (g game) oracle() map[string]string {
 	return end
 }
 
-// play lets the controller and the world act in random order, with crashes between an action and its record.
-func (g game) play(r *rand.Rand, w *world, cancelAt int) {
+// play lets the controller and the world act in random order, with crashes between an action and its record. It tells
+// whether the WorkflowRun was cancelled before its end.
+func (g game) play(r *rand.Rand, w *world, cancelAt int) (cancelled bool) {
 	for round := range 2000 {
 		if w.run.Status.Phase.IsTerminal() {
-			return
+			return cancelled
 		}
 		if round == cancelAt {
+			cancelled = true
 			w.run = w.run.DeepCopy()
 			w.run.Spec.CancelRequested = true
 		}
@@ -116,6 +118,7 @@ func (g game) play(r *rand.Rand, w *world, cancelAt int) {
 		w.reconcile(r.IntN(4) == 0)
 	}
 	w.t.Fatalf("no end after 2000 rounds: %v", w.phases())
+	return cancelled
 }
 
 func TestRandomWorkflowRunsEndAsTheOracleSays(t *testing.T) {
@@ -140,9 +143,9 @@ func TestRandomCancelsLeaveNothingActive(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		g := newGame(r)
 		w := newWorld(t, g.jobs)
-		g.play(r, w, r.IntN(40))
-		if w.run.Spec.CancelRequested && w.run.Status.Phase != workflowsv1alpha1.WorkflowCancelled && !hasEndedBefore(w) {
-			t.Fatalf("seed %d: cancelled, but %v", seed, w.phases())
+		cancelled := g.play(r, w, r.IntN(40))
+		if got := w.run.Status.Phase == workflowsv1alpha1.WorkflowCancelled; got != cancelled {
+			t.Fatalf("seed %d: cancelled %t, but %v", seed, cancelled, w.phases())
 		}
 		if active := w.active(); len(active) > 0 {
 			t.Fatalf("seed %d: %v are still active", seed, active)
@@ -158,9 +161,4 @@ func TestRandomCancelsLeaveNothingActive(t *testing.T) {
 			t.Fatalf("seed %d: a Run was created after the end", seed)
 		}
 	}
-}
-
-// hasEndedBefore tells whether the WorkflowRun had ended when the cancel came.
-func hasEndedBefore(w *world) bool {
-	return w.run.Status.Phase.IsTerminal() && w.run.Status.Phase != workflowsv1alpha1.WorkflowCancelled
 }

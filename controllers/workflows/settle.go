@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"slices"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
@@ -12,7 +13,8 @@ import (
 func settle(o observation, status *workflowsv1alpha1.WorkflowRunStatus) {
 	for changed := true; changed; {
 		changed = false
-		for name, js := range status.Jobs {
+		for _, name := range sortedKeys(status.Jobs) {
+			js := status.Jobs[name]
 			if js.Phase != workflowsv1alpha1.JobPending && js.Phase != workflowsv1alpha1.JobWaiting {
 				continue
 			}
@@ -46,13 +48,15 @@ func readiness(js *workflowsv1alpha1.JobStatus, status *workflowsv1alpha1.Workfl
 	return phase
 }
 
-// blocker names the first needed job that keeps a job from starting.
+// blocker names the needed job that keeps a job from starting: one that failed, else one that was skipped.
 func blocker(js *workflowsv1alpha1.JobStatus, status *workflowsv1alpha1.WorkflowRunStatus) string {
 	for _, pre := range js.Pre {
-		switch status.Jobs[pre].Phase {
-		case workflowsv1alpha1.JobFailed:
+		if status.Jobs[pre].Phase == workflowsv1alpha1.JobFailed {
 			return fmt.Sprintf("needs job %s, which failed", pre)
-		case workflowsv1alpha1.JobSkipped:
+		}
+	}
+	for _, pre := range js.Pre {
+		if status.Jobs[pre].Phase == workflowsv1alpha1.JobSkipped {
 			return fmt.Sprintf("needs job %s, which was skipped", pre)
 		}
 	}
@@ -62,18 +66,12 @@ func blocker(js *workflowsv1alpha1.JobStatus, status *workflowsv1alpha1.Workflow
 // cancel asks for the end of all active children and, once they have ended, ends the WorkflowRun. Jobs that were never
 // started stay as they are; one that stands between two steps cannot go on and fails.
 func cancel(o observation, d *decision) {
-	active := false
+	all := slices.Clone(o.surplus)
 	for _, id := range sortedIdentities(o.children) {
-		child := o.children[id]
-		if child.Status.Phase.IsTerminal() {
-			continue
-		}
-		active = true
-		if !child.Spec.CancelRequested {
-			d.cancel = append(d.cancel, child)
-		}
+		all = append(all, o.children[id])
 	}
-	if active {
+	d.cancel = uncancelled(all)
+	if slices.ContainsFunc(all, isActive) {
 		return
 	}
 	for name, js := range d.status.Jobs {
@@ -83,7 +81,29 @@ func cancel(o observation, d *decision) {
 		fail(o, &js, "cancelled before step "+nextStep(&js).Name)
 		d.status.Jobs[name] = js
 	}
-	end(o, &d.status, workflowsv1alpha1.WorkflowCancelled, workflowsv1alpha1.ReasonCancelled, "cancelled on request (spec.cancelRequested)")
+	end(o, &d.status, workflowsv1alpha1.WorkflowCancelled, workflowsv1alpha1.ReasonCancelled, cancelMessage(o))
+}
+
+// cancelMessage says what ended a WorkflowRun early.
+func cancelMessage(o observation) string {
+	if o.run.Spec.CancelRequested {
+		return "cancelled on request (spec.cancelRequested)"
+	}
+	return "cancelled because it is being deleted"
+}
+
+// isActive tells whether a child has not ended.
+func isActive(child *corev1alpha1.Run) bool { return !child.Status.Phase.IsTerminal() }
+
+// uncancelled are the children that have not ended and that nobody has asked to.
+func uncancelled(children []*corev1alpha1.Run) []*corev1alpha1.Run {
+	var out []*corev1alpha1.Run
+	for _, child := range children {
+		if isActive(child) && !child.Spec.CancelRequested {
+			out = append(out, child)
+		}
+	}
+	return out
 }
 
 // nextStep is the first step that has not ended.

@@ -79,10 +79,10 @@ func childRun(owner *workflowsv1alpha1.WorkflowRun, status *workflowsv1alpha1.Wo
 	at := slices.IndexFunc(job.Steps, func(s workflowsv1alpha1.Step) bool { return s.Name == id.step })
 	step := job.Steps[at]
 	scope := expression.Scope{Steps: stepOutputs(status.Jobs[id.job].Steps), Jobs: neededOutputs(job.Needs, status)}
-	var r renderer
+	r := renderer{left: maxChildBytes}
 	spec := corev1alpha1.RunSpec{
-		Runtime: r.render("runs-on", job.RunsOn, scope),
-		Source:  &corev1alpha1.RunSource{Inline: r.render("run", step.Run, scope)},
+		Runtime: r.render("runs-on", job.RunsOn, maxName, scope),
+		Source:  &corev1alpha1.RunSource{Inline: r.render("run", step.Run, maxScript, scope)},
 		Timeout: step.Timeout,
 	}
 	env := maps.Clone(job.Env)
@@ -91,7 +91,7 @@ func childRun(owner *workflowsv1alpha1.WorkflowRun, status *workflowsv1alpha1.Wo
 	}
 	maps.Copy(env, step.Env)
 	for _, name := range sortedKeys(env) {
-		spec.Env = append(spec.Env, corev1alpha1.EnvVar{Name: name, Value: r.render("env."+name, string(env[name]), scope)})
+		spec.Env = append(spec.Env, corev1alpha1.EnvVar{Name: name, Value: r.render("env."+name, string(env[name]), maxEnvValue, scope)})
 	}
 	if err := r.err(); err != nil {
 		return nil, err
@@ -110,13 +110,9 @@ func childRun(owner *workflowsv1alpha1.WorkflowRun, status *workflowsv1alpha1.Wo
 
 // childLabels identify a child.
 func childLabels(owner *workflowsv1alpha1.WorkflowRun, id identity) map[string]string {
-	labels := map[string]string{
-		corev1alpha1.LabelManagedBy:           corev1alpha1.ManagedBy,
-		workflowsv1alpha1.LabelWorkflowRun:    corev1alpha1.RuntimeLabelValue(owner.Name),
-		workflowsv1alpha1.LabelWorkflowRunUID: string(owner.UID),
-		workflowsv1alpha1.LabelJob:            id.job,
-		workflowsv1alpha1.LabelStep:           id.step,
-	}
+	labels := ownerLabels(owner)
+	labels[workflowsv1alpha1.LabelJob] = id.job
+	labels[workflowsv1alpha1.LabelStep] = id.step
 	if id.actionStep != "" {
 		labels[workflowsv1alpha1.LabelActionStep] = id.actionStep
 	}
@@ -124,4 +120,13 @@ func childLabels(owner *workflowsv1alpha1.WorkflowRun, id identity) map[string]s
 		labels[workflowsv1alpha1.LabelWorkflow] = workflow
 	}
 	return labels
+}
+
+// ownerLabels are on everything that is made for a WorkflowRun.
+func ownerLabels(owner *workflowsv1alpha1.WorkflowRun) map[string]string {
+	return map[string]string{
+		corev1alpha1.LabelManagedBy:           corev1alpha1.ManagedBy,
+		workflowsv1alpha1.LabelWorkflowRun:    corev1alpha1.RuntimeLabelValue(owner.Name),
+		workflowsv1alpha1.LabelWorkflowRunUID: string(owner.UID),
+	}
 }

@@ -46,15 +46,15 @@ func newWorld(t *testing.T, jobs map[string]workflowsv1alpha1.Job) *world {
 }
 
 func (w *world) observe() observation {
-	o := observation{run: w.run, now: w.now, held: w.held, children: map[identity]*corev1alpha1.Run{}, missing: map[identity]bool{}}
+	o := observation{run: w.run, now: w.now, held: w.held, children: map[identity]*corev1alpha1.Run{}, missing: map[identity]string{}}
 	for id, child := range w.children {
 		if !w.deleted[id] {
 			o.children[id] = child
 		}
 	}
-	for id := range recorded(&w.run.Status) {
+	for id, name := range recorded(&w.run.Status) {
 		if w.deleted[id] {
-			o.missing[id] = true
+			o.missing[id] = name
 		}
 	}
 	return o
@@ -95,7 +95,7 @@ func (w *world) reconcile(crash bool) bool {
 	}
 	if len(d.start) > 0 {
 		settle(o, &d.status)
-		finish(o, &d.status)
+		finish(o, &d.status, d.left)
 	}
 	for _, child := range d.cancel {
 		acted = true

@@ -18,6 +18,8 @@ const (
 	ReasonInvalidJobs = "InvalidJobs"
 	// ReasonInvalidReference means that an Action that a step calls is missing, is invalid or is called wrongly.
 	ReasonInvalidReference = "InvalidReference"
+	// ReasonSnapshotRefused means that the API server refuses the snapshot for good.
+	ReasonSnapshotRefused = "SnapshotRefused"
 	// ReasonTooLarge means that the WorkflowRun, with the Actions that it calls, is over a bound.
 	ReasonTooLarge = "TooLarge"
 )
@@ -36,6 +38,8 @@ const (
 	ReasonCancelled = "Cancelled"
 	// ReasonOutputsFailed means that the jobs succeeded, but an output of the WorkflowRun could not be evaluated.
 	ReasonOutputsFailed = "OutputsFailed"
+	// ReasonStatusRefused means that the API server refused the status for good, and that the rest was cancelled.
+	ReasonStatusRefused = "StatusRefused"
 )
 
 // Words that start the message of a failed job or step, where no Run says why.

@@ -1,0 +1,259 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	testingclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+)
+
+var errLost = errors.New("the connection was lost")
+
+// lagging is an API server and a manager's cache that follows it late. The real reconciler runs on it, and only when an
+// event, an error or a timer asks for it.
+type lagging struct {
+	client.Client // the API server
+	t             *testing.T
+	r             *rand.Rand
+	clock         *testingclock.FakePassiveClock
+	reconciler    *WorkflowRunReconciler
+
+	// runs and owners are the caches, and what has not arrived there yet. Each kind has a watch of its own.
+	runs, owners follower
+	// due tells that the reconciler was asked to look; timer when it wants to look without being asked.
+	due   bool
+	timer time.Time
+	// faults lets writes fail, before or after they are carried out.
+	faults bool
+	// created counts the Runs that were made for each step, executed those that ended as executed.
+	created map[identity]int
+	uids    int
+}
+
+// follower is a cache of one kind with its watch.
+type follower struct {
+	seen    map[string]client.Object
+	pending []client.Object // a deleted object has a deletion timestamp
+}
+
+const flow = "flow"
+
+var flowKey = types.NamespacedName{Namespace: "ns", Name: flow}
+
+func newLagging(t *testing.T, r *rand.Rand, jobs map[string]workflowsv1alpha1.Job) *lagging {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1alpha1.AddToScheme, workflowsv1alpha1.AddToScheme, appsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := newWorld(t, jobs).run
+	l := &lagging{
+		t: t, r: r, clock: testingclock.NewFakePassiveClock(start), created: map[identity]int{}, faults: true,
+		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(run).
+			WithStatusSubresource(&workflowsv1alpha1.WorkflowRun{}, &corev1alpha1.Run{}).Build(),
+	}
+	l.restart()
+	return l
+}
+
+// restart has a fresh manager fill its caches.
+func (l *lagging) restart() {
+	l.t.Helper()
+	l.runs, l.owners = follower{seen: map[string]client.Object{}}, follower{seen: map[string]client.Object{}}
+	for _, child := range l.liveRuns() {
+		l.runs.seen[child.Name] = child
+	}
+	l.owners.seen[flow] = l.live()
+	l.reconciler = &WorkflowRunReconciler{Client: l, Live: l.Client, Clock: l.clock, memory: newMemory()}
+	l.due, l.timer = true, time.Time{}
+}
+
+func (l *lagging) live() *workflowsv1alpha1.WorkflowRun {
+	l.t.Helper()
+	run := &workflowsv1alpha1.WorkflowRun{}
+	if err := l.Client.Get(l.t.Context(), flowKey, run); err != nil {
+		l.t.Fatal(err)
+	}
+	return run
+}
+
+func (l *lagging) liveRuns() []*corev1alpha1.Run {
+	l.t.Helper()
+	var list corev1alpha1.RunList
+	if err := l.Client.List(l.t.Context(), &list, client.InNamespace("ns")); err != nil {
+		l.t.Fatal(err)
+	}
+	out := make([]*corev1alpha1.Run, len(list.Items))
+	for i := range list.Items {
+		out[i] = &list.Items[i]
+	}
+	return out
+}
+
+// Get reads from the cache, as the reconciler's client does.
+func (l *lagging) Get(ctx context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	run, ok := into.(*workflowsv1alpha1.WorkflowRun)
+	if !ok {
+		return l.Client.Get(ctx, key, into)
+	}
+	seen, ok := l.owners.seen[key.Name].(*workflowsv1alpha1.WorkflowRun)
+	if !ok {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "workflowruns"}, key.Name)
+	}
+	seen.DeepCopyInto(run)
+	return nil
+}
+
+// List reads from the cache what belongs to an owner.
+func (l *lagging) List(ctx context.Context, into client.ObjectList, options ...client.ListOption) error {
+	list, ok := into.(*corev1alpha1.RunList)
+	if !ok {
+		return l.Client.List(ctx, into, options...)
+	}
+	for _, name := range sortedKeys(l.runs.seen) {
+		if child, ok := l.runs.seen[name].(*corev1alpha1.Run); ok {
+			list.Items = append(list.Items, *child)
+		}
+	}
+	return nil
+}
+
+// fault decides what becomes of a write: it may not be carried out, or its answer may be lost.
+func (l *lagging) fault(write func() error) error {
+	if !l.faults {
+		return write()
+	}
+	switch l.r.IntN(12) {
+	case 0:
+		return errLost
+	case 1:
+		if err := write(); err != nil {
+			return err
+		}
+		return errLost
+	default:
+		return write()
+	}
+}
+
+// Create makes a child or a snapshot.
+func (l *lagging) Create(ctx context.Context, o client.Object, options ...client.CreateOption) error {
+	return l.fault(func() error {
+		l.uids++
+		o.SetUID(types.UID(fmt.Sprintf("uid-%d", l.uids)))
+		if run, ok := o.(*corev1alpha1.Run); ok {
+			run.Status.Phase = corev1alpha1.RunPending
+		}
+		if err := l.Client.Create(ctx, o, options...); err != nil {
+			return err
+		}
+		if run, ok := o.(*corev1alpha1.Run); ok {
+			l.created[identityOf(run)]++
+			l.runs.pending = append(l.runs.pending, run.DeepCopy())
+		}
+		return nil
+	})
+}
+
+// Patch is used for cancelling children.
+func (l *lagging) Patch(ctx context.Context, o client.Object, patch client.Patch, options ...client.PatchOption) error {
+	return l.fault(func() error {
+		if err := l.Client.Patch(ctx, o, patch, options...); err != nil {
+			return err
+		}
+		run, ok := o.(*corev1alpha1.Run)
+		if !ok {
+			l.t.Fatalf("patched a %T", o)
+		}
+		l.runs.pending = append(l.runs.pending, run.DeepCopy())
+		return nil
+	})
+}
+
+// Status writes the status of the WorkflowRun.
+func (l *lagging) Status() client.SubResourceWriter { return laggingStatus{l.Client.Status(), l} }
+
+type laggingStatus struct {
+	client.SubResourceWriter
+	l *lagging
+}
+
+func (s laggingStatus) Patch(ctx context.Context, o client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+	return s.l.fault(func() error {
+		if err := s.SubResourceWriter.Patch(ctx, o, patch, options...); err != nil {
+			return err
+		}
+		s.l.owners.pending = append(s.l.owners.pending, o.DeepCopyObject().(client.Object))
+		return nil
+	})
+}
+
+// deliver lets the next event of a watch arrive. Now and then the watch breaks: then only the last form of each object
+// arrives, and of one that came and went, nothing.
+func (l *lagging) deliver(f *follower, news predicate.Predicate) {
+	events := f.pending[:1]
+	if l.r.IntN(5) == 0 {
+		events = f.pending
+	}
+	f.pending = f.pending[len(events):]
+	last := map[string]client.Object{}
+	for _, o := range events {
+		last[o.GetName()] = o
+	}
+	for _, name := range sortedKeys(last) {
+		after, before := last[name], f.seen[name]
+		switch isGone := !after.GetDeletionTimestamp().IsZero(); {
+		case isGone && before == nil:
+		case isGone:
+			delete(f.seen, name)
+			l.due = l.due || news.Delete(event.DeleteEvent{Object: before})
+		case before == nil:
+			f.seen[name] = after
+			l.due = l.due || news.Create(event.CreateEvent{Object: after})
+		default:
+			f.seen[name] = after
+			l.due = l.due || news.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
+		}
+	}
+}
+
+// reconcile has the reconciler look once.
+func (l *lagging) reconcile() {
+	l.due, l.timer = false, time.Time{}
+	result, err := l.reconciler.Reconcile(l.t.Context(), reconcile.Request{NamespacedName: flowKey})
+	switch {
+	case err != nil:
+		l.due = true
+	case result.RequeueAfter > 0:
+		l.timer = l.clock.Now().Add(result.RequeueAfter)
+	}
+}
+
+// wait moves the clock on to the timer. Without one, nothing would ever happen again.
+func (l *lagging) wait() bool {
+	if l.timer.IsZero() {
+		return false
+	}
+	l.clock.SetTime(l.timer)
+	l.due = true
+	return true
+}
