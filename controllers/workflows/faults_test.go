@@ -170,7 +170,7 @@ func TestFaultsLeaveNothingBehindACancel(t *testing.T) {
 			}
 		})
 		got := l.live().Status.Phase
-		if cancelled && !endedBeforehand && got != workflowsv1alpha1.WorkflowCancelled && !settledAlready(l, cancelAt) {
+		if cancelled && !endedBeforehand && got != workflowsv1alpha1.WorkflowCancelled && !settledBefore(l) {
 			t.Fatalf("seed %d: cancelled, but %s", seed, got)
 		}
 		if len(l.created) != atEnd && atEnd >= 0 {
@@ -180,9 +180,9 @@ func TestFaultsLeaveNothingBehindACancel(t *testing.T) {
 	}
 }
 
-// settledAlready tells whether the controller ended the WorkflowRun from what it knew before the cancel reached it: its
+// settledBefore tells whether the controller ended the WorkflowRun from what it knew before the cancel reached it: its
 // patch went through, so nobody had changed the object by then.
-func settledAlready(l *lagging, _ int) bool {
+func settledBefore(l *lagging) bool {
 	run := l.live()
 	return run.Status.ObservedGeneration < run.Generation
 }

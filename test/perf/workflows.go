@@ -21,6 +21,8 @@ const (
 	sequentialSteps, parallelJobs = 20, 64
 	// longJobs and longSteps make the long WorkflowRun, of which the first and the last gaps are compared.
 	longJobs, longSteps, compared = 8, 120, 50
+	// workflowPatience bounds the measurement of one WorkflowRun.
+	workflowPatience = 5 * time.Minute
 )
 
 // workflows measures WorkflowRuns: what a step costs beside the floor, what many jobs cost beside as many bare Runs and,
@@ -34,7 +36,8 @@ func (s Suite) workflows(ctx context.Context, config *rest.Config, dyn dynamic.I
 	if err != nil {
 		return err
 	}
-	s.add(report, "20 steps, per step", "p50 ≤ 3.5 × floor", sequentialSteps, report.floorP50, median(between))
+	s.add(report, Row{Name: "20 steps, per step", Target: "p50 ≤ 3.5 × floor", Runs: sequentialSteps,
+		FloorP50: millis(report.floorP50), ProductP50: millis(median(between))})
 	bare, err := Measure(ctx, Product(dyn, benchNamespace, benchRuntime, "bare"), Load{Name: "64 Runs at once", Total: parallelJobs, Creators: 16})
 	if err != nil {
 		return err
@@ -43,7 +46,8 @@ func (s Suite) workflows(ctx context.Context, config *rest.Config, dyn dynamic.I
 	if err != nil {
 		return err
 	}
-	s.add(report, "64 jobs, whole", "≤ 2.0 × 64 Runs", parallelJobs, bare.Elapsed, whole)
+	s.add(report, Row{Name: "64 jobs, whole", Target: "≤ 2.0 × 64 Runs", Runs: parallelJobs,
+		FloorP50: millis(bare.Elapsed), ProductP50: millis(whole)})
 	if s.Quick {
 		return nil
 	}
@@ -51,13 +55,13 @@ func (s Suite) workflows(ctx context.Context, config *rest.Config, dyn dynamic.I
 	if err != nil {
 		return err
 	}
-	s.add(report, "960 steps, last 50", "p50 < 2.0 × first 50", len(between)+1, median(between[:compared]), median(between[len(between)-compared:]))
+	s.add(report, Row{Name: "960 steps, last 50", Target: "p50 < 2.0 × first 50", Runs: len(between) + 1,
+		FloorP50: millis(median(between[:compared])), ProductP50: millis(median(between[len(between)-compared:]))})
 	return nil
 }
 
-// add appends a row that compares two times.
-func (s Suite) add(report *Report, name, target string, runs int, floor, product time.Duration) {
-	row := Row{Name: name, Target: target, Runs: runs, FloorP50: millis(floor), ProductP50: millis(product)}
+// add appends a row that compares two times, in milliseconds.
+func (s Suite) add(report *Report, row Row) {
 	row.Ratio = row.ProductP50 / row.FloorP50
 	fmt.Fprintf(s.Log, "%s: %.1f ms beside %.1f ms, ratio %.2f\n", row.Name, row.ProductP50, row.FloorP50, row.Ratio)
 	report.Rows = append(report.Rows, row)
@@ -92,7 +96,7 @@ func Fan(runtime string, jobs int) map[string]workflowsv1alpha1.Job {
 // MeasureWorkflow creates a WorkflowRun and returns how long it took until a watcher saw its end, and the times between
 // the ends of its steps, in order.
 func MeasureWorkflow(ctx context.Context, c client.WithWatch, namespace, name string, jobs map[string]workflowsv1alpha1.Job) (time.Duration, []time.Duration, error) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithTimeout(ctx, workflowPatience)
 	defer cancel()
 	run := &workflowsv1alpha1.WorkflowRun{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: workflowsv1alpha1.WorkflowRunSpec{Jobs: jobs}}

@@ -1,7 +1,8 @@
 package v1alpha1
 
 // Labels of child Runs, child WorkflowRuns and job workspaces. The WorkflowRun controller writes them; only the control
-// plane may (an admission policy says so), so that nobody can plant a child. Readers: the controller, krt, people.
+// plane may (an admission policy says so), so that nobody can plant a child. LabelWorkflow is the exception: anybody may
+// put it on a WorkflowRun at create. Readers: the controller, krt, people.
 const (
 	// LabelWorkflowRun is the name of the WorkflowRun, shortened with a hash where it is longer than 63 characters.
 	LabelWorkflowRun = "workflows.kruntimes.io/workflow-run"

@@ -10,7 +10,7 @@ func (p JobPhase) IsTerminal() bool {
 	return p == JobSucceeded || p == JobFailed || p == JobSkipped
 }
 
-// HasStarted reports whether a job in phase p has, or had, a child.
+// HasStarted reports whether a job in phase p has begun: it has a child, or could not go on when its turn came.
 func (p JobPhase) HasStarted() bool {
 	return p == JobRunning || p == JobSucceeded || p == JobFailed
 }
