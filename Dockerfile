@@ -1,7 +1,8 @@
 # Two images, built with "make images":
 #   controlplane  manager and scheduler
 #   node          runtimed and runtime-server, for every Runtime Pod
-# Both hold static binaries and nothing else, and run as a numeric user, so that runAsNonRoot can be checked.
+# Both hold static binaries, the node image also the certificates that git servers are trusted by, and nothing else. They
+# run as a numeric user, so that runAsNonRoot can be checked.
 ARG GO_VERSION=1.26
 
 FROM --platform=$BUILDPLATFORM golang:${GO_VERSION} AS build
@@ -18,6 +19,7 @@ USER 65532:65532
 ENTRYPOINT ["/manager"]
 
 FROM scratch AS node
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /src/bin/runtimed /src/bin/runtime-server /
 USER 65532:65532
 ENTRYPOINT ["/runtimed"]
