@@ -93,6 +93,8 @@ type Executor struct {
 	listed bool
 	marked map[string]bool
 	ending bool
+	// sweeping tells that leftovers are being removed.
+	sweeping bool
 }
 
 var _ runs.Handler = (*Executor)(nil)
@@ -208,11 +210,22 @@ func (e *Executor) finish(k key, c *claim) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.marked, c.id)
+	defer e.tidy()
 	if c.hasLeft() {
 		delete(e.claims, k)
 		return
 	}
 	e.claims[k] = &claim{done: true}
+}
+
+// isIdle tells whether no claim is at work. The caller holds the lock.
+func (e *Executor) isIdle() bool {
+	for _, c := range e.claims {
+		if !c.done {
+			return false
+		}
+	}
+	return true
 }
 
 func keyOf(run *corev1alpha1.Run) key { return key{uid: run.UID, attempt: run.CurrentAttempt()} }

@@ -17,6 +17,7 @@ import (
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/runtimed/decision"
 	"kruntimes.io/kruntimes/runtimed/runs"
+	"kruntimes.io/kruntimes/runtimed/staging"
 )
 
 // answer is what the API server says to one request: a Run or an error.
@@ -157,8 +158,13 @@ func TestEnd(t *testing.T) {
 
 // TestTombstone lets a claim end before the API says that its Run left: late events must not start it again.
 func TestTombstone(t *testing.T) {
-	e := &Executor{claims: map[key]*claim{}, marked: map[string]bool{}, draining: make(chan struct{})}
-	e.Log = logr.Discard()
+	area, err := staging.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer area.Close()
+	e := &Executor{ctx: t.Context(), claims: map[key]*claim{}, marked: map[string]bool{}, draining: make(chan struct{})}
+	e.Log, e.Area = logr.Discard(), area
 	run := assigned("1")
 	c := newClaim(e, run, "u.1")
 	e.claims[keyOf(run)] = c

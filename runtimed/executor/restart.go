@@ -51,13 +51,58 @@ func (e *Executor) sweep(active map[key]bool) {
 	if len(leftover) == 0 || e.ending {
 		return
 	}
+	e.sweeping = true
 	e.work.Go(func() {
+		defer e.swept()
 		for id := range leftover {
 			e.awaitStranger(e.ctx, id, nil)
 			(&claim{e: e, id: id, log: e.Log.WithValues("execution", id)}).clean()
 		}
 		e.Log.Info("Removed leftovers", "count", len(leftover))
 	})
+}
+
+// tidy removes, in the background, what scripts have left in the scratch volume outside of their directories, or as their
+// directory under another name. A claim at work may still be at what it moved, so that tidy waits until there is none.
+// The caller holds the lock: what lies there belongs to nobody, and a claim that comes next finds its name free.
+func (e *Executor) tidy() {
+	if e.sweeping || e.ending || e.ctx.Err() != nil || !e.isIdle() {
+		return
+	}
+	names, err := e.Area.Names()
+	if err != nil {
+		e.Log.Error(err, "Could not look for leftovers")
+		return
+	}
+	var aside []string
+	for _, name := range names {
+		renamed, err := e.Area.SetAside(name)
+		if err != nil {
+			e.Log.Error(err, "Could not remove what a script left")
+			continue
+		}
+		aside = append(aside, renamed)
+	}
+	if len(aside) == 0 {
+		return
+	}
+	e.sweeping = true
+	e.work.Go(func() {
+		defer e.swept()
+		for _, name := range aside {
+			if err := e.Area.Remove(name); err != nil {
+				e.Log.Error(err, "Could not remove what a script left")
+			}
+		}
+		e.Log.Info("Removed what scripts left", "count", len(aside))
+	})
+}
+
+// swept notes that leftovers have been removed.
+func (e *Executor) swept() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sweeping = false
 }
 
 func idOf(k key) string { return decision.ExecutionID(k.uid, k.attempt) }

@@ -5,10 +5,29 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
 // maxLoosenDepth bounds how deep directories without permissions are opened up. Every level costs a file descriptor.
 const maxLoosenDepth = 256
+
+// asidePrefix starts the names of what was set aside. No execution has such a name.
+const asidePrefix = ".removed-"
+
+// SetAside renames what lies in the volume under name, so that it can be removed while an execution of that name begins.
+// It returns the new name.
+func (a *Area) SetAside(name string) (string, error) {
+	if strings.HasPrefix(name, asidePrefix) {
+		return name, nil
+	}
+	aside := asidePrefix + string(uuid.NewUUID())
+	if err := a.root.Rename(name, aside); err != nil {
+		return "", fmt.Errorf("setting %s aside: %w", name, err)
+	}
+	return aside, nil
+}
 
 // Remove removes the directory of execution id and all that is in it. One that is not there is no error. Directories
 // to which the script denied itself access are opened up first.

@@ -179,6 +179,10 @@ func readSame(f *os.File, before fs.FileInfo) ([]byte, error) {
 	if !os.SameFile(before, opened) {
 		return nil, errors.New("it was replaced while it was read")
 	}
+	// A hard link may lead to any file of the same user that lies on the same file system.
+	if stat, ok := opened.Sys().(*syscall.Stat_t); ok && stat.Nlink > 1 {
+		return nil, fmt.Errorf("it has %d names: a hard link is not read", stat.Nlink)
+	}
 	return io.ReadAll(io.LimitReader(f, outputs.MaxFile+1))
 }
 

@@ -124,6 +124,15 @@ func TestReadOutputs(t *testing.T) {
 			},
 			err: &outputs.Error{Message: "the outputs file is a symbolic link, not a regular file"},
 		},
+		"a hard link to another file": {
+			script: func(t *testing.T, d *Directory) {
+				other := filepath.Join(t.TempDir(), "secret")
+				must(t, os.WriteFile(other, []byte("password=1\n"), 0o600))
+				must(t, os.Remove(d.Outputs()))
+				must(t, os.Link(other, d.Outputs()))
+			},
+			err: &outputs.Error{Message: "the outputs file cannot be read: it has 2 names: a hard link is not read"},
+		},
 		"a named pipe that nobody writes to": {
 			script: func(t *testing.T, d *Directory) {
 				must(t, os.Remove(d.Outputs()))
@@ -208,5 +217,31 @@ func TestCreateSaysWhatFailed(t *testing.T) {
 	_, err := a.Create(id, "x")
 	if err == nil || !strings.Contains(err.Error(), "making the directory of execution") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestSetAside(t *testing.T) {
+	a := openArea(t)
+	outside := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(a.path, id), 0))
+	must(t, os.Symlink(outside, filepath.Join(a.path, "link")))
+	for _, name := range []string{id, "link"} {
+		aside, err := a.SetAside(name)
+		must(t, err)
+		create(t, a, "x") // under the name that has become free
+		again, err := a.SetAside(aside)
+		must(t, err)
+		if again != aside {
+			t.Errorf("%s was set aside twice, as %s", aside, again)
+		}
+		must(t, a.Remove(aside))
+	}
+	names, err := a.Names()
+	must(t, err)
+	if diff := cmp.Diff([]string{id}, names); diff != "" {
+		t.Errorf("-want +got names:\n%s", diff)
+	}
+	if _, err := os.Stat(outside); err != nil {
+		t.Errorf("what a link leads to was touched: %v", err)
 	}
 }
