@@ -11,6 +11,7 @@ func environment(name string) string {
 	return map[string]string{
 		"POD_NAME": "p", "POD_NAMESPACE": "ns", "POD_UID": "u",
 		"KUBERNETES_SERVICE_HOST": "::1", "KUBERNETES_SERVICE_PORT": "6443",
+		"HTTPS_PROXY": "http://proxy:1", "SECRET": "secret",
 	}[name]
 }
 
@@ -24,8 +25,10 @@ func TestParse(t *testing.T) {
 		t.Errorf("want verbosity 1, got %d", verbosity)
 	}
 	got := []string{opts.Pod.Name, opts.Pod.Namespace, opts.Pod.UID, opts.Socket, opts.Scratch, opts.State, opts.HealthAddress,
-		strings.Join(opts.Interpreter, " "), opts.Config.Host, opts.Config.BearerTokenFile, opts.Config.CAFile}
-	want := []string{"p", "ns", "u", "/s", "/c", "/t", "127.0.0.1:1", "python3 -u", "https://[::1]:6443", "/k/token", "/k/ca.crt"}
+		strings.Join(opts.Interpreter, " "), opts.Config.Host, opts.Config.BearerTokenFile, opts.Config.CAFile,
+		strings.Join(opts.FetchEnv, " ")}
+	want := []string{"p", "ns", "u", "/s", "/c", "/t", "127.0.0.1:1", "python3 -u", "https://[::1]:6443", "/k/token", "/k/ca.crt",
+		"HTTPS_PROXY=http://proxy:1"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -212,6 +212,23 @@ func TestManyFiles(t *testing.T) {
 	}
 }
 
+// TestLargeFile checks a file out that is larger than the memory of the child process.
+func TestLargeFile(t *testing.T) {
+	const length = 160 << 20
+	server := gitserver.Start(t, only(func(r *gitserver.Repository) plumbing.Hash {
+		return r.Tree(gitserver.Entry{Mode: gitserver.File, Name: "f", ID: r.Blob(strings.Repeat("0123456789abcdef", length/16))})
+	}))
+	o := opts(server)
+	o.Limits.Memory = 128 << 20
+	got := fetch(t, o, Source{URL: server.URL + "/r.git"})
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	if info, err := os.Stat(filepath.Join(got.path, "f")); err != nil || info.Size() != length {
+		t.Errorf("got %v, %v", info, err)
+	}
+}
+
 // rawObject is an object of a pack: its kind, the length that it declares, what follows that, and what is deflated.
 type rawObject struct {
 	kind   plumbing.ObjectType

@@ -29,17 +29,17 @@ type Server struct {
 }
 
 // Start serves handler until the end of the test.
-func Start(t testing.TB, handler http.Handler) *Server {
-	t.Helper()
+func Start(tb testing.TB, handler http.Handler) *Server {
+	tb.Helper()
 	s := httptest.NewTLSServer(handler)
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		s.CloseClientConnections()
 		s.Close()
 	})
-	file := filepath.Join(t.TempDir(), "ca.crt")
+	file := filepath.Join(tb.TempDir(), "ca.crt")
 	data := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 	if err := os.WriteFile(file, data, 0o600); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return &Server{URL: s.URL, CAFile: file}
 }
