@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -185,6 +186,21 @@ func (c *Cluster) State() State {
 // Stop ends the cluster and returns when nothing of it is left.
 func (c *Cluster) Stop() {
 	c.cancel(errStopped)
+	<-c.done
+}
+
+// Kill ends the cluster without giving its parts time, and returns when nothing of it is left. Pods that should end in
+// peace do not. It may be called while Stop waits.
+func (c *Cluster) Kill() {
+	c.cancel(errStopped)
+	c.mu.Lock()
+	parts := slices.Clone(c.parts)
+	c.mu.Unlock()
+	for _, p := range parts {
+		if p.process != nil {
+			p.process.Kill()
+		}
+	}
 	<-c.done
 }
 

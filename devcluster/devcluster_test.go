@@ -82,7 +82,11 @@ func TestStateIsThatOfTheHolderOfTheLock(t *testing.T) {
 }
 
 func TestPrepareStateDirStartsEmpty(t *testing.T) {
-	state, sockets := t.TempDir(), filepath.Join(t.TempDir(), "old")
+	state := t.TempDir()
+	sockets, err := makeSocketDir(state)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, left := range []string{"etcd/member", "pods/uid/v/data", "logs/etcd.log", "kubeconfig"} {
 		if err := os.MkdirAll(filepath.Join(state, filepath.Dir(left)), 0o755); err != nil {
 			t.Fatal(err)
@@ -90,9 +94,6 @@ func TestPrepareStateDirStartsEmpty(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(state, left), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := os.Mkdir(sockets, 0o755); err != nil {
-		t.Fatal(err)
 	}
 	if err := writeStateFile(state, State{Sockets: sockets}); err != nil {
 		t.Fatal(err)
@@ -105,7 +106,7 @@ func TestPrepareStateDirStartsEmpty(t *testing.T) {
 	var left []string
 	for _, dir := range []string{state, d.pods()} {
 		_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, _ error) error {
-			if !entry.IsDir() {
+			if !entry.IsDir() && entry.Name() != ownerName {
 				left = append(left, path)
 			}
 			return nil

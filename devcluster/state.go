@@ -125,10 +125,10 @@ func writeFile(path string, content []byte) error {
 	return nil
 }
 
-// takeStateDir locks dir for this process, for as long as it lives or until release is called.
+// takeStateDir claims dir and locks it for this process, for as long as it lives or until release is called.
 func takeStateDir(dir string) (release func(), err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the state directory: %w", err)
+	if err := Claim(dir); err != nil {
+		return nil, err
 	}
 	lock, err := os.OpenFile(lockFile(dir), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -158,7 +158,7 @@ const maxSocketDir = 52
 // empty: nothing in a dev cluster is meant to be kept, and old data would bring old certificates along.
 func prepareStateDir(state string) (dirs, error) {
 	previous, err := readStateFile(state)
-	if err == nil && previous.Sockets != "" {
+	if err == nil && isSocketDir(previous.Sockets, state) {
 		err = os.RemoveAll(previous.Sockets)
 	}
 	d := dirs{state: state, sockets: state}
@@ -169,7 +169,7 @@ func prepareStateDir(state string) (dirs, error) {
 		return dirs{}, fmt.Errorf("removing the previous dev cluster: %w", err)
 	}
 	if len(state) > maxSocketDir {
-		if d.sockets, err = shortTempDir(); err != nil {
+		if d.sockets, err = makeSocketDir(state); err != nil {
 			return dirs{}, err
 		}
 	}
@@ -179,18 +179,6 @@ func prepareStateDir(state string) (dirs, error) {
 		}
 	}
 	return d, nil
-}
-
-func shortTempDir() (string, error) {
-	parent := os.TempDir()
-	if len(parent) > maxSocketDir-len("/krt-0123456789") {
-		parent = "/tmp"
-	}
-	dir, err := os.MkdirTemp(parent, "krt-")
-	if err != nil {
-		return "", fmt.Errorf("making a directory for sockets: %w", err)
-	}
-	return dir, nil
 }
 
 // external returns the directory outside the state directory, if there is one.

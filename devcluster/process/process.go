@@ -102,6 +102,9 @@ func (p *Process) Stop(signal syscall.Signal, grace time.Duration) {
 	<-p.done
 }
 
+// Kill ends the child at once. It does not wait for the end.
+func (p *Process) Kill() { _ = p.cmd.Process.Kill() } // the only error is that it has ended already
+
 const (
 	// quotedLines is how much of a log an error quotes.
 	quotedLines = 15

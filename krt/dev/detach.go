@@ -31,8 +31,8 @@ func detach(ctx context.Context, o *upOptions) error {
 	} else if !errors.Is(err, devcluster.ErrNotRunning) {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("making the state directory: %w", err)
+	if err := devcluster.Claim(dir); err != nil {
+		return err
 	}
 	words, err := os.OpenFile(filepath.Join(dir, "up.log"), os.O_CREATE|os.O_RDWR|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {

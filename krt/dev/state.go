@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/utils/clock"
 
 	"kruntimes.io/kruntimes/devcluster"
 	"kruntimes.io/kruntimes/krt/cli"
@@ -95,7 +96,7 @@ func newDown(f *cli.Factory, runF runner[*downOptions]) *cobra.Command {
 	opts := &downOptions{factory: f}
 	cmd := &cobra.Command{
 		Use: "down", Short: "End the cluster", Args: cli.NoArgs,
-		Long: "End the cluster with every process in it, wherever it was started. Without a running cluster there is nothing to do.",
+		Long: "End the cluster with every process in it, wherever it was started. When none is running, remove what one that was killed has left.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return runF(cmd.Context(), opts) },
 	}
 	addStateDir(cmd.Flags(), &opts.stateDir)
@@ -110,7 +111,7 @@ func runDown(ctx context.Context, o *downOptions) error {
 	err = devcluster.Signal(dir, syscall.SIGTERM)
 	if errors.Is(err, devcluster.ErrNotRunning) {
 		fmt.Fprintln(o.factory.IO.ErrOut, "No dev cluster is running in", dir)
-		return nil
+		return o.clean(ctx, dir)
 	}
 	if err != nil {
 		return err
@@ -123,7 +124,16 @@ func runDown(ctx context.Context, o *downOptions) error {
 		return err
 	}
 	_, err = awaitEnd(ctx, dir, endPatience)
-	return reportEnd(o, err)
+	return errors.Join(reportEnd(o, err), o.clean(ctx, dir))
+}
+
+// clean removes what a cluster that was killed had no time to remove.
+func (o *downOptions) clean(ctx context.Context, dir string) error {
+	cleaned, err := devcluster.Clean(ctx, dir, clock.RealClock{})
+	if cleaned && err == nil {
+		fmt.Fprintln(o.factory.IO.ErrOut, "Removed what one that was killed had left there.")
+	}
+	return err
 }
 
 func reportEnd(o *downOptions, err error) error {

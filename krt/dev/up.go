@@ -91,13 +91,27 @@ func runUp(ctx context.Context, o *upOptions) error {
 		summarise(o.factory, cluster.State())
 		fmt.Fprintln(o.factory.IO.ErrOut, "\nctrl-C ends it.")
 	}
+	awaitEnding(ctx, o.factory, cluster)
+	return cluster.Err()
+}
+
+// awaitEnding waits until the cluster has ended and left nothing. A first interrupt ends it, a second one without giving its
+// parts time.
+func awaitEnding(ctx context.Context, f *cli.Factory, cluster *devcluster.Cluster) {
+	interrupts := f.Interrupts.Claim()
 	select {
 	case <-ctx.Done():
-		fmt.Fprintln(o.factory.IO.ErrOut, "Ending the dev cluster.")
+	case <-interrupts:
+	case <-cluster.Done():
+		return
+	}
+	fmt.Fprintln(f.IO.ErrOut, "Ending the dev cluster.")
+	go cluster.Stop()
+	select {
+	case <-interrupts:
+		cluster.Kill()
 	case <-cluster.Done():
 	}
-	<-cluster.Done()
-	return cluster.Err()
 }
 
 // explainStart says what to do about an error of the start. It keeps the text only: a network error inside would be

@@ -206,6 +206,70 @@ func TestKillLeavesNothing(t *testing.T) {
 	}
 }
 
+// leftovers returns what is in the state directory but not meant to stay.
+func (k *krt) leftovers() []string {
+	k.t.Helper()
+	entries, err := os.ReadDir(k.stateDir)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	var left []string
+	for _, entry := range entries {
+		if name := entry.Name(); name != "logs" && name != "lock" && !strings.HasPrefix(name, ".") {
+			left = append(left, name)
+		}
+	}
+	return left
+}
+
+func TestDownRemovesWhatAKilledClusterLeft(t *testing.T) {
+	f := newKrt(t).up()
+	f.startPod()
+	if err := f.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	f.awaitEnd()
+	if code, _, errOut := f.run("down"); code != 0 || !strings.Contains(errOut, "Removed what one that was killed had left") {
+		t.Errorf("down: exit code %d, %s", code, errOut)
+	}
+	if left := f.leftovers(); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+func TestASecondInterruptLeavesNothing(t *testing.T) {
+	f := newKrt(t).up()
+	f.startPod()
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} { // The same one twice may come as one.
+		if err := f.cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.awaitEnd()
+	if pids := processesOf(t, f.stateDir); len(pids) > 0 {
+		t.Errorf("processes are left: %v", pids)
+	}
+	if left := f.leftovers(); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+func TestADirectoryOfSomebodyElseIsRefused(t *testing.T) {
+	k := newKrt(t)
+	mine := filepath.Join(k.stateDir, "up.log")
+	if err := errors.Join(os.Mkdir(k.stateDir, 0o755), os.WriteFile(mine, []byte("mine"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"up"}, {"up", "--detach"}} {
+		if code, _, errOut := k.run(args...); code != 1 || !strings.Contains(errOut, "was not made by a dev cluster") {
+			t.Errorf("%v: exit code %d, %s", args, code, errOut)
+		}
+	}
+	if content, err := os.ReadFile(mine); err != nil || string(content) != "mine" {
+		t.Errorf("the file was changed to %q (%v)", content, err)
+	}
+}
+
 func TestPartThatDiesEndsTheWhole(t *testing.T) {
 	for _, part := range []string{"etcd", "kubelet"} {
 		t.Run(part, func(t *testing.T) {
