@@ -27,6 +27,7 @@ func run(args []string) error {
 		}
 		return err
 	}
+	surviveBrokenPipes()
 	opts, verbosity, err := parse(args, os.Getenv)
 	// Standard output belongs to the log records of executions.
 	log := logging.New(os.Stderr, verbosity).WithName("runtimed")
@@ -39,3 +40,7 @@ func run(args []string) error {
 	}
 	return err
 }
+
+// surviveBrokenPipes keeps this process, and with it the executions, alive when nobody reads its logs any more: writes then
+// return an error. What it starts is killed by broken pipes as usual.
+func surviveBrokenPipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
