@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -84,7 +83,7 @@ func (w *worker) start(ctx context.Context, c *container) {
 		c.restarts++
 	}
 	if c.previous != nil {
-		_ = os.Remove(c.previous.log.Path())
+		_ = c.previous.log.Remove()
 	}
 	c.previous, c.run = c.run, r
 	c.started, c.running, c.seen.ended, c.startAt = true, true, false, now
@@ -253,7 +252,7 @@ func (w *worker) startLogged(c *container, r *run, cmd *exec.Cmd) (*output, erro
 	var copying sync.WaitGroup
 	for i, stream := range []string{containerlog.Stdout, containerlog.Stderr} {
 		copying.Go(func() {
-			if err := keepOutput(r.log, stream, o.readers[i]); err != nil {
+			if err := r.log.Copy(stream, o.readers[i]); err != nil {
 				w.log.Error(err, "Lost output of container", "container", c.spec.Name, "stream", stream)
 			}
 		})
@@ -264,16 +263,6 @@ func (w *worker) startLogged(c *container, r *run, cmd *exec.Cmd) (*output, erro
 		close(o.copied)
 	}()
 	return o, nil
-}
-
-// keepOutput copies to a log what a container writes. When the log takes nothing more, because the disk is full, say, the
-// rest is read and dropped: nobody may wait for a reader of a full pipe.
-func keepOutput(log *containerlog.Log, stream string, from io.Reader) error {
-	err := log.Copy(stream, from)
-	if err != nil {
-		_, _ = io.Copy(io.Discard, from) // Ends with the container; its error says nothing more.
-	}
-	return err
 }
 
 // await waits for the end of a run: of its main process first, then of all that it has left behind.

@@ -2,14 +2,9 @@ package kubelet
 
 import (
 	"context"
-	"errors"
-	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,8 +15,6 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
-
-	"kruntimes.io/kruntimes/devcluster/kubelet/containerlog"
 )
 
 const patience = 10 * time.Second
@@ -67,32 +60,5 @@ func TestASlowAPIServerKeepsNobodyFromTheLogs(t *testing.T) {
 	await(t, "the answer to a request for logs", answered)
 	if got, want := strings.TrimSpace(answer.Body.String()), `container "main" in pod "pod" is waiting to start: ContainerCreating`; got != want {
 		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-// TestAContainerIsNotHeldUpByALogThatTakesNothing writes more than a pipe holds to a log on a full disk.
-func TestAContainerIsNotHeldUpByALogThatTakesNothing(t *testing.T) {
-	full := filepath.Join(t.TempDir(), "full")
-	if err := os.Symlink("/dev/full", full); err != nil {
-		t.Fatal(err)
-	}
-	log, err := containerlog.Create(full, time.Now)
-	if err != nil {
-		t.Skipf("there is no /dev/full: %v", err)
-	}
-	reader, writer := io.Pipe()
-	result := make(chan error, 1)
-	go func() { result <- keepOutput(log, containerlog.Stdout, reader) }()
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
-		for range 100 {
-			_, _ = writer.Write([]byte(strings.Repeat("x", 1023) + "\n"))
-		}
-		_ = writer.Close()
-	}()
-	await(t, "writing 100 KiB", written)
-	if err := <-result; !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("got error %v, want %v", err, syscall.ENOSPC)
 	}
 }

@@ -34,9 +34,13 @@ type Log struct {
 	path string
 	now  func() time.Time
 
+	segmentSize int64
+
 	mu      sync.Mutex
-	file    *os.File // nil once closed
-	size    int64    // whole records only
+	file    *os.File   // the newest one; nil once closed
+	kept    []*segment // never empty, the oldest first
+	size    int64      // of all that was written, in whole records
+	lost    int64      // what could not be written since the last record that was
 	changed chan struct{}
 }
 
@@ -46,11 +50,8 @@ func Create(path string, now func() time.Time) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the container's log: %w", err)
 	}
-	return &Log{path: path, now: now, file: file, changed: make(chan struct{})}, nil
+	return &Log{path: path, now: now, segmentSize: segmentSize, file: file, kept: []*segment{{path: path}}, changed: make(chan struct{})}, nil
 }
-
-// Path returns the file that holds the log.
-func (l *Log) Path() string { return l.path }
 
 // Close says that nothing will be added. Followers end.
 func (l *Log) Close() error {
@@ -65,10 +66,13 @@ func (l *Log) Close() error {
 	return err
 }
 
-// Copy adds everything that r delivers until its end, line by line.
+// Copy adds everything that r delivers until its end, line by line. What cannot be written, because the disk is full, say, is
+// lost: nobody may wait for a reader of a full pipe. A record says so as soon as one can be written again, and so does the
+// first such error, which Copy returns in the end.
 func (l *Log) Copy(stream string, r io.Reader) error {
 	chunk := make([]byte, 64<<10)
 	var pending, records []byte
+	var lost error
 	for {
 		n, err := r.Read(chunk)
 		pending = append(pending, chunk[:n]...)
@@ -76,14 +80,14 @@ func (l *Log) Copy(stream string, r io.Reader) error {
 		if err != nil && len(pending) > 0 {
 			records = appendRecord(records, l.now(), stream, tagPartial, pending)
 		}
-		if writeErr := l.write(records); writeErr != nil {
-			return writeErr
+		if writeErr := l.write(stream, records); writeErr != nil && lost == nil {
+			lost = writeErr
 		}
 		if errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) {
-			return nil
+			return lost
 		}
 		if err != nil {
-			return fmt.Errorf("reading %s of the container: %w", stream, err)
+			return errors.Join(lost, fmt.Errorf("reading %s of the container: %w", stream, err))
 		}
 	}
 }
@@ -121,7 +125,7 @@ func appendRecord(to []byte, now time.Time, stream, tag string, content []byte) 
 
 const timeLayout = "2006-01-02T15:04:05.000000000Z07:00"
 
-func (l *Log) write(records []byte) error {
+func (l *Log) write(stream string, records []byte) error {
 	if len(records) == 0 {
 		return nil
 	}
@@ -130,13 +134,32 @@ func (l *Log) write(records []byte) error {
 	if l.file == nil {
 		return fmt.Errorf("writing the container's log: %w", os.ErrClosed)
 	}
-	n, err := l.file.WriteAt(records, l.size)
-	if err != nil {
+	size := int64(len(records))
+	if l.lost > 0 {
+		note := fmt.Appendf(nil, "[%d bytes of the log could not be written and are lost]", l.lost)
+		records = append(appendRecord(nil, l.now(), stream, tagFull, note), records...)
+	}
+	if err := l.append(records); err != nil {
+		l.lost += size
 		return fmt.Errorf("writing the container's log: %w", err)
 	}
-	l.size += int64(n)
+	l.lost = 0
 	close(l.changed)
 	l.changed = make(chan struct{})
+	return nil
+}
+
+// append writes records as a whole or, for a reader, not at all. The caller holds the lock.
+func (l *Log) append(records []byte) error {
+	if err := l.rotate(int64(len(records))); err != nil {
+		return err
+	}
+	newest := l.kept[len(l.kept)-1]
+	if _, err := l.file.WriteAt(records, l.size-newest.start); err != nil {
+		return err
+	}
+	l.size += int64(len(records))
+	newest.end = l.size
 	return nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 )
 
@@ -32,21 +31,25 @@ var errLimit = errors.New("limit reached")
 
 // Read writes the selected lines to w, until the end of the log or of ctx. An error of w is returned as it is.
 func (l *Log) Read(ctx context.Context, o ReadOptions, w io.Writer) error {
-	file, err := os.Open(l.path)
-	if err != nil {
-		return fmt.Errorf("opening the container's log: %w", err)
-	}
-	defer file.Close()
-	r := &reader{options: o, out: w, atLineStart: true}
 	size, _, _ := l.snapshot()
+	v := &view{log: l}
+	defer v.close()
+	if err := v.refresh(0); err != nil {
+		return err
+	}
+	r := &reader{options: o, out: w, atLineStart: true}
 	if o.TailLines != nil {
-		if r.offset, err = tailOffset(file, size, *o.TailLines); err != nil {
+		var err error
+		if r.offset, err = tailOffset(v, v.next(0), size, *o.TailLines); err != nil {
 			return err
 		}
 	}
 	for {
 		size, complete, changed := l.snapshot()
-		if err := r.readTo(file, size); err != nil {
+		if err := v.refresh(r.offset); err != nil {
+			return err
+		}
+		if err := r.readTo(v, size); err != nil {
 			if errors.Is(err, errLimit) {
 				return nil
 			}
@@ -73,9 +76,12 @@ type reader struct {
 }
 
 // readTo delivers the records up to size, a block at a time.
-func (r *reader) readTo(file io.ReaderAt, size int64) error {
-	block := make([]byte, 0, min(blockSize, size-r.offset))
-	for r.offset < size {
+func (r *reader) readTo(file *view, size int64) error {
+	block := make([]byte, 0, min(blockSize, max(0, size-r.offset)))
+	for {
+		if r.offset = file.next(r.offset); r.offset >= size {
+			return nil
+		}
 		want := min(int64(cap(block)), size-r.offset)
 		n, err := file.ReadAt(block[:want], r.offset)
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -91,7 +97,6 @@ func (r *reader) readTo(file io.ReaderAt, size int64) error {
 			return err
 		}
 	}
-	return nil
 }
 
 func (r *reader) deliver(records []byte) error {
@@ -136,15 +141,15 @@ func parse(record []byte) (at time.Time, tag string, content []byte, ok bool) {
 	return at, string(tagBytes), content, err == nil
 }
 
-// tailOffset returns where the last lines of a log begin, looking backwards from its end.
-func tailOffset(file io.ReaderAt, size, lines int64) (int64, error) {
+// tailOffset returns where the last lines of a log begin, looking backwards from its end to its start.
+func tailOffset(file io.ReaderAt, begin, size, lines int64) (int64, error) {
 	if lines <= 0 {
 		return size, nil
 	}
 	block := make([]byte, blockSize)
 	end := size
-	for end > 0 {
-		start := max(0, end-blockSize)
+	for end > begin {
+		start := max(begin, end-blockSize)
 		n, err := file.ReadAt(block[:end-start], start)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return 0, fmt.Errorf("reading the container's log: %w", err)
@@ -159,5 +164,5 @@ func tailOffset(file io.ReaderAt, size, lines int64) (int64, error) {
 		}
 		end = start
 	}
-	return 0, nil
+	return begin, nil
 }
