@@ -37,16 +37,13 @@ func PodOf(pod *corev1.Pod) (Pod, bool) {
 	return p, true
 }
 
-// notReadyReason finds the most telling word on why a Pod is not ready: a container that cannot start, a node that
-// cannot be found, a Pod that has ended, a container that has not started or is not ready yet.
+// notReadyReason finds the most telling word on why a Pod is not ready: what is wrong with it, else how it has ended, what
+// its containers wait for, or what its condition says.
 func notReadyReason(pod *corev1.Pod) string {
-	waiting, telling := waitingReason(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses))
-	if telling {
-		return waiting
+	if trouble := corev1alpha1.TroubleOf(&pod.Status); trouble != nil && trouble.Reason != "" {
+		return trouble.Reason
 	}
-	if scheduled := podCondition(pod, corev1.PodScheduled); scheduled != nil && scheduled.Status == corev1.ConditionFalse {
-		return scheduled.Reason
-	}
+	waiting := waitingReason(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses))
 	ready := podCondition(pod, corev1.PodReady)
 	switch {
 	case pod.Status.Reason != "":
@@ -61,20 +58,16 @@ func notReadyReason(pod *corev1.Pod) string {
 	return string(pod.Status.Phase)
 }
 
-// waitingReason returns why a container waits. It is telling unless the container only waits for its turn.
-func waitingReason(statuses []corev1.ContainerStatus) (reason string, telling bool) {
-	const initializing, creating = "PodInitializing", "ContainerCreating"
+// waitingReason returns why a container waits that is not in trouble: one that is being made rather than one whose turn has
+// not come.
+func waitingReason(statuses []corev1.ContainerStatus) (reason string) {
+	const initializing = "PodInitializing"
 	for i := range statuses {
-		s := statuses[i].State.Waiting
-		switch {
-		case s == nil || s.Reason == "":
-		case s.Reason != initializing && s.Reason != creating:
-			return s.Reason, true
-		case reason == "" || reason == initializing:
+		if s := statuses[i].State.Waiting; s != nil && (reason == "" || reason == initializing) {
 			reason = s.Reason
 		}
 	}
-	return reason, false
+	return reason
 }
 
 func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
