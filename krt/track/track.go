@@ -2,12 +2,15 @@
 package track
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,7 +48,7 @@ type Kind[T client.Object] struct {
 // Track sends what becomes of object, beginning with object itself, until it is deleted, tracking fails, or ctx ends.
 // Then it closes the channel. A watch that breaks is made again.
 func (k Kind[T]) Track(ctx context.Context, c client.WithWatch, clk clock.Clock, object T) <-chan Sight[T] {
-	t := &tracker[T]{Kind: k, client: c, clock: clk, object: object, sights: make(chan Sight[T])}
+	t := &tracker[T]{Kind: k, client: c, clock: clk, object: object, version: object.GetResourceVersion(), sights: make(chan Sight[T])}
 	go func() {
 		defer close(t.sights)
 		t.loop(ctx)
@@ -58,7 +61,10 @@ type tracker[T client.Object] struct {
 	client client.WithWatch
 	clock  clock.Clock
 	object T
-	sights chan Sight[T]
+	// version is that of all objects of the kind up to which the object's course is known, at which a watch goes on. That of
+	// the object itself soon is too old for it where others change.
+	version string
+	sights  chan Sight[T]
 }
 
 // loop watches, and looks again after each broken watch. It ends with the object.
@@ -115,13 +121,11 @@ func isRefusal(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsInvalid(err)
 }
 
-// watch sends what happens from the version seen last, until the watch breaks. over tells that there is no more to see.
+// watch sends what happens from the known version, until the watch breaks. over tells that there is no more to see.
 func (t *tracker[T]) watch(ctx context.Context) (seen, over bool, err error) {
-	w, err := t.client.Watch(ctx, t.NewList(), client.InNamespace(t.object.GetNamespace()),
-		client.MatchingFields{"metadata.name": t.object.GetName()},
-		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: t.object.GetResourceVersion(), AllowWatchBookmarks: true}})
+	w, err := t.client.Watch(ctx, t.NewList(), client.InNamespace(t.object.GetNamespace()), t.options(t.version))
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-		return false, false, nil // looking again gives a version to start from
+		return false, false, nil // looking gives a version to start from
 	}
 	if err != nil {
 		return false, false, err
@@ -138,18 +142,55 @@ func (t *tracker[T]) watch(ctx context.Context) (seen, over bool, err error) {
 			return seen, false, nil
 		}
 		object, ok := event.Object.(T)
-		if !ok || event.Type == watch.Bookmark || client.ObjectKeyFromObject(object) != client.ObjectKeyFromObject(t.object) {
+		if !ok {
 			continue // an error event is followed by the end of the watch
 		}
-		seen = true
+		if event.Type == watch.Bookmark {
+			t.version = object.GetResourceVersion()
+			continue
+		}
+		if client.ObjectKeyFromObject(object) != client.ObjectKeyFromObject(t.object) {
+			continue
+		}
+		seen, t.version = true, object.GetResourceVersion()
 		if t.see(ctx, object, event.Type == watch.Deleted) {
 			return seen, true, nil
 		}
 	}
 }
 
-// look reads the object once.
+// options choose the one object, from a version on.
+func (t *tracker[T]) options(version string) *client.ListOptions {
+	name := fields.OneTermEqualSelector(metav1.ObjectNameField, t.object.GetName()).String()
+	return &client.ListOptions{Raw: &metav1.ListOptions{FieldSelector: name, ResourceVersion: version, AllowWatchBookmarks: version != ""}}
+}
+
+// look reads the object once, and the version from which it can be watched.
 func (t *tracker[T]) look(ctx context.Context) (over bool, err error) {
+	list := t.NewList()
+	err = t.client.List(ctx, list, client.InNamespace(t.object.GetNamespace()), t.options(""))
+	if apierrors.IsForbidden(err) {
+		return t.get(ctx) // to watch does not take the right to list
+	}
+	if err != nil {
+		return false, err
+	}
+	objects, err := meta.ExtractList(list)
+	if err != nil {
+		return false, fmt.Errorf("reading a list: %w", err)
+	}
+	for _, o := range objects {
+		if object, ok := o.(T); ok && client.ObjectKeyFromObject(object) == client.ObjectKeyFromObject(t.object) {
+			t.version = cmp.Or(list.GetResourceVersion(), object.GetResourceVersion())
+			return t.see(ctx, object, false), nil
+		}
+	}
+	t.send(ctx, Sight[T]{Object: t.object, Deleted: true})
+	return true, nil
+}
+
+// get reads the object alone, whose version may be too old for a watch.
+func (t *tracker[T]) get(ctx context.Context) (over bool, err error) {
 	object := t.New()
 	err = t.client.Get(ctx, client.ObjectKeyFromObject(t.object), object)
 	if apierrors.IsNotFound(err) {
@@ -159,6 +200,7 @@ func (t *tracker[T]) look(ctx context.Context) (over bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	t.version = object.GetResourceVersion()
 	return t.see(ctx, object, false), nil
 }
 
