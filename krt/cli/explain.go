@@ -31,9 +31,9 @@ func Explain(f *Factory, err error) string {
 		text, hint = "the cluster does not accept the credentials: "+text, "log in again, or choose another user or context with --user or --context"
 	}
 	var b strings.Builder
-	b.WriteString("krt: " + text)
+	b.WriteString("krt: " + VisibleLines(text)) // it may quote what the cluster holds
 	if hint != "" {
-		b.WriteString("\nhint: " + strings.ReplaceAll(hint, "`krt ", "`"+f.Name+" "))
+		b.WriteString("\nhint: " + strings.ReplaceAll(VisibleLines(hint), "`krt ", "`"+f.Name+" "))
 	}
 	return b.String()
 }

@@ -12,6 +12,15 @@ import (
 // Visible makes one line of any text. Control characters, which could move the cursor of a terminal, come out escaped.
 func Visible(s string) string { return OneLine(s, math.MaxInt) }
 
+// VisibleLines makes every line of a text visible, and leaves out empty ones at its end.
+func VisibleLines(s string) string {
+	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	for i := range lines {
+		lines[i] = Visible(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
 // OneLine makes one line of at most limit characters from any text, for tables and summaries, as Visible does.
 func OneLine(s string, limit int) string {
 	var b strings.Builder

@@ -29,7 +29,8 @@ const runLong = `Apply every manifest of a file to the dev cluster, Runtimes fir
 
 A WorkflowRun whose name is taken by a finished one gets a name of its own.
 
-Exit codes: 0 the WorkflowRun succeeded, 1 it failed, 130 it was cancelled or krt was interrupted.`
+Exit codes: 0 the WorkflowRun succeeded, 1 it failed, 130 it was cancelled or krt was interrupted, 143 krt was told to
+terminate.`
 
 func newRun(f *cli.Factory, runF runner[*runOptions]) *cobra.Command {
 	if runF == nil {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"kruntimes.io/kruntimes/krt/cli"
 	"kruntimes.io/kruntimes/runtimed/logrecord"
 )
 
@@ -56,11 +57,11 @@ func (s *Sink) Write(r logrecord.Record) error {
 	return nil
 }
 
-// Talk tells a person something on Err, on a line of its own even when the script's last line has no newline.
+// Talk tells a person something on Err, with control characters escaped, on a line of its own even when the script's last line has no newline.
 func (s *Sink) Talk(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	text := "krt: " + fmt.Sprintf(format, args...) + "\n"
+	text := "krt: " + cli.VisibleLines(fmt.Sprintf(format, args...)) + "\n"
 	if s.dirty[logrecord.Stderr] || (s.OneScreen && s.dirty[logrecord.Stdout]) {
 		text = "\n" + text
 		clear(s.dirty)

@@ -23,6 +23,7 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/krt/cli"
+	"kruntimes.io/kruntimes/krt/stages"
 )
 
 // brokenPipe is an output that nobody reads any more.
@@ -91,7 +92,8 @@ func TestLeavingTellsWhatStays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			st := newStage(t, interceptor.Funcs{}, nil)
 			st.session.remove = tc.remove
-			st.session.cancelled.Store(tc.cancelled)
+			st.session.stages = &stages.Stages{}
+			st.session.stages.Cancelled.Store(tc.cancelled)
 			_ = st.session.leftBehind(newRun())
 			if diff := cmp.Diff("krt: "+tc.want+"\n", st.errOut.String()); diff != "" {
 				t.Errorf("stderr (-want +got):\n%s", diff)

@@ -21,14 +21,11 @@ import (
 	"kruntimes.io/kruntimes/krt/cli"
 	"kruntimes.io/kruntimes/krt/follow"
 	"kruntimes.io/kruntimes/krt/runs"
+	"kruntimes.io/kruntimes/krt/stages"
 )
 
 // requestPatience bounds each request that tidies up after a followed Run.
 const requestPatience = 10 * time.Second
-
-// sameInterrupt is how long after an interrupt another one counts as the same: shells, timeout(1) and others that run
-// krt often send the signal to the process and to its group.
-const sameInterrupt = 250 * time.Millisecond
 
 // session is one Run that is created, followed and tidied up.
 type session struct {
@@ -38,12 +35,10 @@ type session struct {
 	clock  clock.Clock
 	sink   *follow.Sink
 
-	// interrupted is set by the first ctrl-C, cancelled when the cluster has heard of it, left by the second.
-	interrupted, cancelled, left atomic.Bool
+	// stages are what interrupts have done.
+	stages *stages.Stages
 	// warned tells that a person knows that the Runtime does not exist.
 	warned atomic.Bool
-	// created receives the Run once it exists.
-	created chan *corev1alpha1.Run
 }
 
 // followRun creates the Run and follows it to its end, which becomes the exit code.
@@ -54,8 +49,7 @@ func followRun(ctx context.Context, o *options, c client.WithWatch, run *corev1a
 	}
 	s := &session{
 		options: o, client: c, logs: follow.ClusterLogs(clientset), clock: clock.RealClock{},
-		sink:    &follow.Sink{Out: o.factory.IO.Out, Err: o.factory.IO.ErrOut, OneScreen: cli.OneScreen(o.factory.IO)},
-		created: make(chan *corev1alpha1.Run, 1),
+		sink: &follow.Sink{Out: o.factory.IO.Out, Err: o.factory.IO.ErrOut, OneScreen: cli.OneScreen(o.factory.IO)},
 	}
 	// Whoever reads the output may leave. As long as this signal is taken, writing says so, instead of ending krt at once.
 	broken := make(chan os.Signal, 1)
@@ -66,17 +60,19 @@ func followRun(ctx context.Context, o *options, c client.WithWatch, run *corev1a
 
 // do is the session from create to exit code.
 func (s *session) do(ctx context.Context, run *corev1alpha1.Run) error {
-	ctx, leave := context.WithCancel(ctx)
-	defer leave()
-	go s.handleInterrupts(ctx, leave, s.factory.Interrupts.Claim())
+	s.stages = &stages.Stages{Interrupts: s.factory.Interrupts, Clock: s.clock, Kind: cli.KindRun, Talk: s.sink.Talk}
+	ctx, end := s.stages.Begin(ctx)
+	defer end()
 
 	if err := s.client.Create(ctx, run, client.FieldOwner("krt")); err != nil {
-		if s.left.Load() {
+		if s.stages.Left.Load() {
 			return s.leftBehind(nil)
 		}
 		return createHint(err, run)
 	}
-	s.created <- run
+	s.stages.Created(func(ctx context.Context) error {
+		return runs.RequestCancel(ctx, s.client, run.Namespace, run.Name, s.cancelMode())
+	})
 	s.talk("Run %s created in namespace %s", run.Name, run.Namespace)
 	go s.warn(ctx, run)
 
@@ -84,13 +80,13 @@ func (s *session) do(ctx context.Context, run *corev1alpha1.Run) error {
 		Client: s.client, Logs: s.logs, Clock: s.clock, Sink: s.sink, Quiet: s.quiet, Run: run, Known: s.knows,
 	})
 	switch {
-	case s.left.Load():
+	case s.stages.Left.Load():
 		return s.leftBehind(run)
 	case errors.Is(err, syscall.EPIPE):
 		return s.unread(ctx, result.Run)
 	case err != nil:
 		return s.followHint(fmt.Errorf("following Run %s: %w", run.Name, err), run)
-	case result.Deleted && !s.interrupted.Load():
+	case result.Deleted && !s.stages.Interrupted.Load():
 		return fmt.Errorf("the Run %s was deleted before its end was seen", run.Name)
 	}
 	return s.end(ctx, result.Run)
@@ -146,14 +142,10 @@ func (s *session) end(ctx context.Context, run *corev1alpha1.Run) error {
 			s.sink.Talk("warning: the Run could not be deleted: %v", err)
 		}
 	}
-	code := runs.ExitCode(run)
-	if s.interrupted.Load() {
-		code = s.factory.Interrupts.ExitCode()
+	if code := s.stages.ExitCode(runs.ExitCode(run)); code != cli.ExitOK {
+		return &cli.ExitError{Code: code}
 	}
-	if code == cli.ExitOK {
-		return nil
-	}
-	return &cli.ExitError{Code: code}
+	return nil
 }
 
 // tellEnd tells how the Run ended: a failure always, with what of its message the script has not printed itself.
@@ -193,9 +185,9 @@ func (s *session) leftBehind(run *corev1alpha1.Run) error {
 	switch {
 	case run == nil:
 		s.sink.Talk("left while the Run was being created; it may exist")
-	case s.cancelled.Load() && s.remove:
+	case s.stages.Cancelled.Load() && s.remove:
 		s.sink.Talk("left before the end of Run %s, which is being cancelled; the cluster deletes it after its end", run.Name)
-	case s.cancelled.Load():
+	case s.stages.Cancelled.Load():
 		s.sink.Talk("left before the end of Run %s, which is being cancelled", run.Name)
 	case s.remove:
 		s.sink.Talk("left before Run %[1]s was cancelled, and it stays; `kubectl delete run %[1]s -n %[2]s` ends and deletes it", run.Name, run.Namespace)
@@ -203,73 +195,6 @@ func (s *session) leftBehind(run *corev1alpha1.Run) error {
 		s.sink.Talk("left before Run %[1]s was cancelled; do that with `%[2]s cancel %[1]s -n %[3]s`", run.Name, s.factory.Name, run.Namespace)
 	}
 	return &cli.ExitError{Code: s.factory.Interrupts.ExitCode()}
-}
-
-// handleInterrupts cancels the Run at the first ctrl-C and leaves at the second, whatever is going on.
-func (s *session) handleInterrupts(ctx context.Context, leave context.CancelFunc, interrupts <-chan os.Signal) {
-	var first os.Signal
-	select {
-	case <-ctx.Done():
-		return
-	case first = <-interrupts:
-	}
-	s.interrupted.Store(true)
-	if first == os.Interrupt {
-		s.sink.Talk("cancelling the Run; press ctrl-C again to leave at once")
-	} else {
-		s.sink.Talk("told to terminate: cancelling the Run; a second signal leaves at once")
-	}
-	cancelling, stop := context.WithCancel(ctx)
-	defer stop()
-	go s.cancelRun(cancelling)
-	same := s.clock.After(sameInterrupt)
-	for patient := true; patient; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-interrupts:
-		case <-same:
-			patient = false
-		}
-	}
-	select {
-	case <-ctx.Done():
-		return
-	case <-interrupts:
-	}
-	s.left.Store(true)
-	leave()
-}
-
-// cancelRun asks for the end of the Run as soon as it exists, and again until the cluster has heard it.
-func (s *session) cancelRun(ctx context.Context) {
-	var run *corev1alpha1.Run
-	select {
-	case <-ctx.Done():
-		return
-	case run = <-s.created:
-	}
-	for told := false; ; told = true {
-		err := runs.RequestCancel(ctx, s.client, run.Namespace, run.Name, s.cancelMode())
-		if err == nil {
-			s.cancelled.Store(true)
-			return
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		if !told {
-			s.sink.Talk("the cancellation could not be requested: %v", err)
-		}
-		if !cli.IsUnreachable(err) {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.clock.After(time.Second):
-		}
-	}
 }
 
 func (s *session) talk(format string, args ...any) {

@@ -28,6 +28,7 @@ import (
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/krt/cli"
 	"kruntimes.io/kruntimes/krt/follow"
+	"kruntimes.io/kruntimes/krt/stages"
 	"kruntimes.io/kruntimes/runtimed/logrecord"
 )
 
@@ -79,8 +80,7 @@ func newStage(t *testing.T, funcs interceptor.Funcs, story func(*stage)) *stage 
 	st.interrupts = f.Interrupts
 	st.session = &session{
 		options: &options{factory: f}, client: st.client, clock: clock.RealClock{},
-		sink:    &follow.Sink{Out: &st.out, Err: &st.errOut},
-		created: make(chan *corev1alpha1.Run, 1),
+		sink: &follow.Sink{Out: &st.out, Err: &st.errOut},
 		logs: func(context.Context, string, string, *corev1.PodLogOptions) (io.ReadCloser, error) {
 			st.mu.Lock()
 			defer st.mu.Unlock()
@@ -216,7 +216,7 @@ func TestSession(t *testing.T) {
 			st.become(corev1alpha1.RunRunning)
 			st.interrupts.Notify(os.Interrupt)
 			st.untilCancelRequested()
-			<-time.After(sameInterrupt)
+			<-time.After(stages.SameInterrupt)
 			st.interrupts.Notify(os.Interrupt)
 		}, wantCode: cli.ExitInterrupted,
 			wantErr: "krt: cancelling the Run; press ctrl-C again to leave at once\nkrt: left before the end of Run build, which is being cancelled\n"},
@@ -273,7 +273,7 @@ func TestLeavingARequestThatHangs(t *testing.T) {
 		st = newStage(t, interceptor.Funcs{
 			Create: func(ctx context.Context, _ client.WithWatch, _ client.Object, _ ...client.CreateOption) error {
 				st.interrupts.Notify(os.Interrupt)
-				<-time.After(sameInterrupt + time.Millisecond)
+				<-time.After(stages.SameInterrupt + time.Millisecond)
 				st.interrupts.Notify(os.Interrupt)
 				<-ctx.Done()
 				return ctx.Err()

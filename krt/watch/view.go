@@ -49,7 +49,7 @@ type View struct {
 func (v *View) Say(format string, args ...any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	text := "krt: " + fmt.Sprintf(format, args...) + "\n"
+	text := "krt: " + cli.VisibleLines(fmt.Sprintf(format, args...)) + "\n"
 	if !v.Terminal.Live {
 		_, _ = io.WriteString(v.Talk, text) // there is nobody left to tell
 		return
@@ -166,7 +166,7 @@ func changeLine(run *workflowsv1alpha1.WorkflowRun, change workflowruns.Change) 
 	if path == "" {
 		path = run.Name
 	}
-	text := fmt.Sprintf("%s  %-*s  %-9s", change.Time.Format("15:04:05.000"), pathWidth, path, change.Phase)
+	text := fmt.Sprintf("%s  %-*s  %-9s", change.Time.Format("15:04:05.000"), pathWidth, cli.Visible(path), cli.Visible(change.Phase))
 	if change.Took != nil {
 		text += "  " + runs.Duration(*change.Took)
 	}

@@ -79,6 +79,5 @@ func execute(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	workflowruns.WriteEnd(o.factory.IO.Out, run)
-	return nil
+	return workflowruns.WriteEnd(o.factory.IO.Out, o.factory.Name, run)
 }

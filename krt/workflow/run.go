@@ -37,7 +37,7 @@ until it has ended, with what failed first and the outputs below.
 Exit codes with --follow:
   0     it succeeded
   1     it failed
-  130   it was cancelled, or krt was interrupted
+  130   it was cancelled, or krt was interrupted; 143 krt was told to terminate
 
 The first ctrl-C cancels the WorkflowRun and keeps following it to its end; the second leaves at once.`
 

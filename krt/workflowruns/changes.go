@@ -1,6 +1,7 @@
 package workflowruns
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,29 +30,59 @@ type Changes struct {
 
 type seen struct{ phase, message string }
 
-// Next returns what happened since the last call. A step that waits for its turn or for a Pod is no change, save that a
-// message says what it waits for. Steps come before the end of their job, and all before the end of the WorkflowRun.
+// Next returns what happened since the last call, in the order of time. A step that waits for its turn or for a Pod is no
+// change, save that a message says what it waits for. Whatever the clocks say that recorded the times, steps come after
+// the start and before the end of their job, and all before the end of the WorkflowRun.
 func (c *Changes) Next(run *workflowsv1alpha1.WorkflowRun, now time.Time) []Change {
 	if c.seen == nil {
 		c.seen = map[string]seen{}
 	}
-	return c.visit(&Item{
+	if end := run.Status.CompletionTime; end != nil && end.Time.Before(now) {
+		now = end.In(now.Location()) // what has no time of its own has happened by then
+	}
+	placed := c.visit(&Item{
 		Phase: string(Phase(run)), Message: run.Status.Message, Start: run.Status.StartTime, End: run.Status.CompletionTime, Items: Jobs(run),
 	}, now)
+	slices.SortStableFunc(placed, func(a, b placedChange) int { return a.at.Compare(b.at) })
+	changes := make([]Change, len(placed))
+	for i := range placed {
+		changes[i] = placed[i].Change
+	}
+	return changes
+}
+
+// placedChange is a change and the time by which it is put among the others.
+type placedChange struct {
+	Change
+	at time.Time
 }
 
 // visit returns the changes of an item and of those inside: its start, what happened inside, its end.
-func (c *Changes) visit(item *Item, now time.Time) []Change {
-	var changes []Change
+func (c *Changes) visit(item *Item, now time.Time) []placedChange {
+	var changes []placedChange
+	var first, last time.Time
 	news, isNew := c.change(item, now)
-	if isNew && item.state() <= running {
-		changes = append(changes, news)
+	starts := isNew && item.state() <= running
+	if starts {
+		first, last = news.Time, news.Time
+		changes = append(changes, placedChange{Change: news, at: first})
 	}
 	for i := range item.Items {
-		changes = append(changes, c.visit(&item.Items[i], now)...)
+		for _, inside := range c.visit(&item.Items[i], now) {
+			if inside.at.Before(first) {
+				inside.at = first
+			}
+			if inside.at.After(last) {
+				last = inside.at
+			}
+			changes = append(changes, inside)
+		}
 	}
-	if isNew && item.state() > running {
-		changes = append(changes, news)
+	if isNew && !starts {
+		if news.Time.After(last) {
+			last = news.Time
+		}
+		changes = append(changes, placedChange{Change: news, at: last})
 	}
 	return changes
 }

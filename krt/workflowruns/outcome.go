@@ -59,11 +59,13 @@ func (f *Failure) String() string {
 }
 
 // FirstFailure returns what failed first: the step, else the job, else the WorkflowRun itself. It returns nil where
-// nothing failed. Of a WorkflowRun that is cancelled, the end of its Runs is no failure.
+// nothing failed. Of a WorkflowRun that is cancelled, the end of its Runs is no failure, and neither is that of a job that
+// stood between two of its steps.
 func FirstFailure(run *workflowsv1alpha1.WorkflowRun) *Failure {
 	var first *Item
+	cancelling := Phase(run) == workflowsv1alpha1.WorkflowCancelled || (run.Spec.CancelRequested && !Phase(run).IsTerminal())
 	consider := func(item Item) {
-		asked := run.Spec.CancelRequested && item.Phase == string(corev1alpha1.RunCancelled)
+		asked := (run.Spec.CancelRequested || cancelling) && item.Phase == string(corev1alpha1.RunCancelled)
 		if item.state() == failed && !asked && (first == nil || endsBefore(&item, first)) {
 			first = &item
 		}
@@ -74,7 +76,7 @@ func FirstFailure(run *workflowsv1alpha1.WorkflowRun) *Failure {
 			inside = inside || step.state() == failed
 			consider(step)
 		}
-		if !inside {
+		if !inside && !cancelling {
 			consider(job)
 		}
 	}
@@ -123,22 +125,27 @@ const valueWidth = 200
 func outputLines(prefix string, outputs map[string]corev1alpha1.OutputValue) []string {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(outputs)) {
-		lines = append(lines, prefix+name+"="+cli.OneLine(strings.TrimRight(string(outputs[name]), "\n"), valueWidth))
+		lines = append(lines, cli.Visible(prefix+name)+"="+cli.OneLine(strings.TrimRight(string(outputs[name]), "\n"), valueWidth))
 	}
 	return lines
 }
 
-// WriteEnd tells what a view does not show of the end: what failed first, and the outputs.
-func WriteEnd(out io.Writer, run *workflowsv1alpha1.WorkflowRun) {
+// WriteEnd tells what a view does not show of the end: what failed first, and the outputs. krt is how the program was called.
+func WriteEnd(out io.Writer, krt string, run *workflowsv1alpha1.WorkflowRun) error {
+	text := ""
 	if failure := FirstFailure(run); failure != nil {
-		fmt.Fprintf(out, "\nFirst failure: %s\n", strings.TrimRight(failure.String(), "\n"))
+		text = "\nFirst failure: " + cli.VisibleLines(failure.String()) + "\n"
 		if failure.Run != "" {
-			fmt.Fprintf(out, "Its output: krt logs %s -n %s\n", failure.Run, run.Namespace)
+			text += fmt.Sprintf("Its output: %s logs %s -n %s\n", krt, cli.Visible(failure.Run), run.Namespace)
 		}
 	}
 	if outputs := Outputs(run); len(outputs) > 0 {
-		fmt.Fprintf(out, "\nOutputs:\n  %s\n", strings.Join(outputs, "\n  "))
+		text += "\nOutputs:\n  " + strings.Join(outputs, "\n  ") + "\n"
 	}
+	if _, err := io.WriteString(out, text); err != nil {
+		return fmt.Errorf("writing how it ended: %w", err)
+	}
+	return nil
 }
 
 // Message says in a line why a WorkflowRun stands where it does: what failed first, else what its status says.

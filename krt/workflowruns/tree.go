@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	"kruntimes.io/kruntimes/krt/cli"
 	"kruntimes.io/kruntimes/krt/runs"
 )
 
@@ -166,6 +167,9 @@ func (p Picture) cells(took string, start time.Time, child string) []string {
 // align makes columns of the lines and cuts what is too wide.
 func (p Picture) align(lines []line) []string {
 	var widths []int
+	for i := range lines {
+		lines[i].makeVisible()
+	}
 	for _, l := range lines {
 		for i, cell := range l.columns() {
 			if len(widths) <= i {
@@ -179,6 +183,17 @@ func (p Picture) align(lines []line) []string {
 		drawn[i] = p.draw(l, widths)
 	}
 	return drawn
+}
+
+// makeVisible keeps what a WorkflowRun says from doing anything to a terminal: nobody has checked the names in it before
+// they are shown.
+func (l *line) makeVisible() {
+	for _, text := range []*string{&l.name, &l.phase, &l.note, &l.text} {
+		*text = cli.Visible(*text)
+	}
+	for i := range l.cells {
+		l.cells[i] = cli.Visible(l.cells[i])
+	}
 }
 
 // columns are the cells that are aligned; the first holds branch, mark and name.

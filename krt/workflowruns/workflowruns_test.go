@@ -1,6 +1,8 @@
 package workflowruns
 
 import (
+	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -128,15 +130,64 @@ func TestChanges(t *testing.T) {
 	}
 	want := []string{
 		"--",
-		"00.0  Running", "01.0 build Running", "01.4 build/checkout Succeeded 400ms", "02.0 build/test Running", "01.0 scan Running", "--",
+		"00.0  Running", "01.0 build Running", "01.0 scan Running", "01.4 build/checkout Succeeded 400ms", "02.0 build/test Running", "--",
 		"--",
 		"05.0 build/test Failed 3s: ScriptFailed, exit code 3: Exit code 3; 1 of 2 tests failed", "05.0 build Failed 4s",
 		"30.0 scan/all Succeeded 1m29s", "31.0 scan Succeeded 1m30s",
-		"00.0 deploy Skipped: needs job build, which failed", "31.0  Failed 1m31s", "--",
+		"31.0 deploy Skipped: needs job build, which failed", "31.0  Failed 1m31s", "--",
 		"--",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The times of a step come from the clock of a node, those of jobs from that of the manager.
+func TestChangesHoldTheirOrderWhenClocksDiffer(t *testing.T) {
+	run := failedRun()
+	build := run.Status.Jobs["build"]
+	build.Steps[0].CompletionTime, build.Steps[1].CompletionTime = micro(0), micro(10*time.Minute)
+	var got []string
+	for _, c := range new(Changes).Next(run, noon.Add(time.Hour)) {
+		got = append(got, c.Path+" "+c.Phase)
+	}
+	want := []string{"build/checkout Succeeded", "scan/all Succeeded", "scan Succeeded", "deploy Skipped", "build/test Failed", "build Failed", " Failed"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A step that fails, and whoever wrote a WorkflowRun, must not reach the terminal of whoever looks at it.
+func TestNothingReachesTheTerminalUnescaped(t *testing.T) {
+	const evil, shown = "x\x1b]52;c;ZXZpbA==\ay", `x\x1b]52;c;ZXZpbA==\ay`
+	run := failedRun()
+	build := run.Spec.Jobs["build"]
+	build.Steps[1].Name, build.Steps[1].Uses, build.Needs = evil, evil, []string{evil}
+	run.Spec.Jobs["build"], run.Spec.Jobs[evil] = build, build
+	status := run.Status.Jobs["build"]
+	status.Steps[1].Name, status.Steps[1].Message, status.Steps[1].RunName = evil, "Exit code 3\n"+evil, evil
+	status.Outputs = map[string]corev1alpha1.OutputValue{evil: evil}
+	run.Status.Jobs["build"] = status
+	var end strings.Builder
+	if err := WriteEnd(&end, "kubectl krt", run); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\nFirst failure: build/" + shown + " Failed: Exit code 3\n" + shown + "\nIts output: kubectl krt logs " + shown + " -n team\n" +
+		"\nOutputs:\n  build." + shown + "=" + shown + "\n"; !strings.HasPrefix(end.String(), want) {
+		t.Errorf("got\n%s\nwant it to begin with\n%s", end.String(), want)
+	}
+	for _, text := range append(Picture{Now: noon, Details: true}.Draw(run), Picture{Now: noon}.Draw(run)...) {
+		if strings.ContainsAny(text, "\x1b\a") {
+			t.Errorf("a line holds an escape sequence: %q", text)
+		}
+	}
+}
+
+func TestWriteEndTellsThatItCannotWrite(t *testing.T) {
+	in, out := io.Pipe()
+	_ = in.Close()
+	if err := WriteEnd(out, "krt", failedRun()); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("got error %v, want %v", err, io.ErrClosedPipe)
 	}
 }
 
@@ -150,10 +201,23 @@ func TestFirstFailure(t *testing.T) {
 	cancelled := failedRun()
 	cancelled.Spec.CancelRequested, cancelled.Status.Phase = true, workflowsv1alpha1.WorkflowCancelled
 	cancelled.Status.Jobs["build"].Steps[1].Phase = corev1alpha1.RunCancelled
+	between := executing()
+	build := between.Status.Jobs["build"]
+	build.Phase, build.Message, build.Steps = workflowsv1alpha1.JobFailed, "cancelled before step test", build.Steps[:1]
+	between.Status.Jobs = map[string]workflowsv1alpha1.JobStatus{"build": build}
+	between.Status.Phase = workflowsv1alpha1.WorkflowCancelled
+	asked := between.DeepCopy()
+	asked.Status.Phase, asked.Spec.CancelRequested = workflowsv1alpha1.WorkflowRunning, true
+	late := failedRun()
+	late.Spec.CancelRequested, late.Status.Phase = true, workflowsv1alpha1.WorkflowCancelled
 	cases := map[string]struct {
 		run  *workflowsv1alpha1.WorkflowRun
 		want *Failure
 	}{
+		"a job that was cancelled between two steps":     {run: between},
+		"one whose WorkflowRun is still being cancelled": {run: asked},
+		"a step that failed before all was cancelled": {run: late, want: &Failure{Path: "build/test", Phase: "Failed",
+			Message: "ScriptFailed, exit code 3: Exit code 3\n1 of 2 tests failed", Run: "ci-build-test"}},
 		"nothing failed": {run: executing()},
 		"a step": {run: failedRun(), want: &Failure{Path: "build/test", Phase: "Failed",
 			Message: "ScriptFailed, exit code 3: Exit code 3\n1 of 2 tests failed", Run: "ci-build-test"}},
