@@ -12,7 +12,7 @@ import (
 // fieldOwner marks what the Runtime controller applies. It never changes, or earlier fields would be orphaned.
 const fieldOwner = "kruntimes-runtime-controller"
 
-// Annotations that the Runtime controller keeps on a Deployment for itself.
+// Annotations that the Runtime controller keeps on what it makes, for itself.
 const (
 	// annotationApplied is a digest of what was applied last, so that nothing is written while nothing has changed.
 	annotationApplied = "kruntimes.io/applied"
@@ -21,6 +21,9 @@ const (
 	annotationTemplate = "kruntimes.io/template"
 	// annotationNodeImage is the image of runtimed with which the Deployment was made.
 	annotationNodeImage = "kruntimes.io/node-image"
+	// annotationRuntimeUID is, on a ServiceAccount and a RoleBinding, the UID of the Runtime that will own them once it is
+	// gone; see release.
+	annotationRuntimeUID = "kruntimes.io/runtime-uid"
 )
 
 // Volumes and containers that are injected beside those named in apis/core/v1alpha1.

@@ -59,17 +59,15 @@ func (r *RuntimeReconciler) applyOne(ctx context.Context, c change) error {
 	return nil
 }
 
-// refusal says in one sentence why the API server or another owner keeps a Runtime from having what it should; empty
-// when nothing does, or when trying again is expected to help.
+// refusal says in one sentence why the API server or another owner keeps a Runtime from having what it should; empty when
+// nothing does. What may pass, such as a webhook that does not answer, is said too: nobody knows how long it lasts.
 func refusal(p plan, failed []error) string {
 	var reasons []string
 	for _, name := range p.foreign {
 		reasons = append(reasons, name+" exists and belongs to somebody else: delete it, or give the Runtime another name")
 	}
 	for _, err := range failed {
-		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsConflict(err) || apierrors.IsBadRequest(err) {
-			reasons = append(reasons, err.Error())
-		}
+		reasons = append(reasons, err.Error())
 	}
 	return strings.Join(reasons, "; ")
 }

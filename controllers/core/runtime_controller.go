@@ -30,7 +30,8 @@ const (
 )
 
 // RuntimeReconciler keeps the Deployment, ServiceAccount and RoleBinding of every Runtime as its spec says, and writes
-// the status of Runtimes. It writes nothing else, and nothing while nothing changes.
+// the status of Runtimes. It writes nothing else, and nothing while nothing changes. The Deployment is owned by its Runtime;
+// the other two stay until the Pods of a deleted Runtime are gone.
 type RuntimeReconciler struct {
 	// Client reads from the cache that CacheByObject describes, and writes.
 	Client client.Client
@@ -54,28 +55,33 @@ func (r *RuntimeReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("runtime").
 		For(&corev1alpha1.Runtime{}, builder.WithPredicates(changed)).
 		Owns(&appsv1.Deployment{}).
-		Owns(&corev1.ServiceAccount{}).
-		Owns(&rbacv1.RoleBinding{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(runtimeOfPod)).
+		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(annotatedRuntime)).
+		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(annotatedRuntime)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(annotatedRuntime)).
 		Complete(r)
 }
 
-func runtimeOfPod(_ context.Context, pod client.Object) []reconcile.Request {
-	name, ok := pod.GetAnnotations()[corev1alpha1.AnnotationRuntime]
+// annotatedRuntime is the Runtime for which an object was made.
+func annotatedRuntime(_ context.Context, o client.Object) []reconcile.Request {
+	name, ok := o.GetAnnotations()[corev1alpha1.AnnotationRuntime]
 	if !ok {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: name}}}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
 }
 
 // Reconcile brings what belongs to one Runtime in line with its spec, and its status in line with its Pods.
 func (r *RuntimeReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	runtime := &corev1alpha1.Runtime{}
-	if err := r.Client.Get(ctx, request.NamespacedName, runtime); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+	err := r.Client.Get(ctx, request.NamespacedName, runtime)
+	if apierrors.IsNotFound(err) {
+		return reconcile.Result{}, r.release(ctx, request.NamespacedName)
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("reading the Runtime: %w", err)
 	}
 	if !runtime.DeletionTimestamp.IsZero() {
-		return reconcile.Result{}, nil // Owner references delete what belongs to it.
+		return reconcile.Result{}, nil // Somebody's finalizer holds it. What belongs to it goes when it is gone.
 	}
 	seen, err := r.load(ctx, runtime)
 	if err != nil {
@@ -89,7 +95,7 @@ func (r *RuntimeReconciler) Reconcile(ctx context.Context, request reconcile.Req
 	status := calculateStatus(runtime, seen, refusal(plan, failed), r.Clock.Now())
 	patchErr := r.patchStatus(ctx, runtime, status)
 	switch applyErr := errors.Join(failed...); {
-	case apierrors.IsNotFound(patchErr): // Deleted since it was read, and owner references delete the rest.
+	case apierrors.IsNotFound(patchErr): // Deleted since it was read, which is seen in a moment.
 		return reconcile.Result{}, nil
 	case apierrors.IsConflict(patchErr) && applyErr == nil:
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,7 +35,7 @@ func newReconciler(t *testing.T, funcs interceptor.Funcs, asked *[]string, objec
 		t.Fatal(err)
 	}
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&corev1alpha1.Runtime{}).
-		WithIndex(&corev1.Pod{}, indexPodRuntime, func(client.Object) []string { return nil }).Build()
+		WithIndex(&corev1.Pod{}, indexPodRuntime, func(o client.Object) []string { return []string{o.GetAnnotations()[corev1alpha1.AnnotationRuntime]} }).Build()
 	live := interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
 		if asked != nil {
 			gvk, err := c.GroupVersionKindFor(o)
@@ -95,6 +96,46 @@ func TestReconcileReturnsWhatHelps(t *testing.T) {
 			}
 			if want := tc.want.Terminal || tc.want.Apply || tc.want.Patch; (err != nil) != want {
 				t.Errorf("got error %v, want one: %t", err, want)
+			}
+		})
+	}
+}
+
+// TestWhatIsNotAppliedShows also has errors that look as if they passed soon: a webhook that does not answer is one.
+func TestWhatIsNotAppliedShows(t *testing.T) {
+	terminating := apierrors.NewForbidden(schema.GroupResource{}, "x", errors.New("being terminated"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	cases := map[string]struct {
+		err  error
+		want string
+	}{
+		"nothing":                             {want: corev1alpha1.ReasonPodsStarting},
+		"an internal error":                   {err: apierrors.NewInternalError(errors.New("duplicate entries for key")), want: corev1alpha1.ReasonDeploymentRefused},
+		"a silent webhook":                    {err: apierrors.NewServiceUnavailable("no answer"), want: corev1alpha1.ReasonDeploymentRefused},
+		"a lost connection":                   {err: errors.New("connection reset by peer"), want: corev1alpha1.ReasonDeploymentRefused},
+		"an invalid object":                   {err: apierrors.NewInvalid(schema.GroupKind{Kind: "Deployment"}, "x", nil), want: corev1alpha1.ReasonDeploymentRefused},
+		"a namespace that goes needs nothing": {err: terminating, want: corev1alpha1.ReasonPodsStarting},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := newReconciler(t, interceptor.Funcs{Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+				return tc.err
+			}}, nil, runtimeWith(nil))
+			key := types.NamespacedName{Namespace: "ns", Name: "sh"}
+			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); (err == nil) != (tc.want == corev1alpha1.ReasonPodsStarting) {
+				t.Errorf("got error %v", err)
+			}
+			got := &corev1alpha1.Runtime{}
+			if err := r.Live.Get(t.Context(), key, got); err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range got.Status.Conditions {
+				if c.Reason != tc.want || tc.want == corev1alpha1.ReasonDeploymentRefused && !strings.Contains(c.Message, tc.err.Error()) {
+					t.Errorf("%s is %s: %s; want reason %s and the error", c.Type, c.Reason, c.Message, tc.want)
+				}
+			}
+			if len(got.Status.Conditions) != 2 {
+				t.Errorf("got %d conditions", len(got.Status.Conditions))
 			}
 		})
 	}

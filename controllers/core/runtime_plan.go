@@ -48,7 +48,7 @@ func calculatePlan(runtime *corev1alpha1.Runtime, seen *runtimeState, s settings
 	}
 	account := accountOf(runtime)
 	if account == childName(runtime.Name) {
-		a := &corev1.ServiceAccount{TypeMeta: typeMeta("v1", "ServiceAccount"), ObjectMeta: childMeta(runtime)}
+		a := &corev1.ServiceAccount{TypeMeta: typeMeta("v1", "ServiceAccount"), ObjectMeta: rightsMeta(runtime, account)}
 		if err := p.consider(runtime, a, seen.account); err != nil {
 			return plan{}, err
 		}
@@ -62,7 +62,7 @@ func calculatePlan(runtime *corev1alpha1.Runtime, seen *runtimeState, s settings
 // consider adds desired to the plan when live is missing or differs from it.
 func (p *plan) consider(runtime *corev1alpha1.Runtime, desired, live client.Object) error {
 	exists := !reflect.ValueOf(live).IsNil()
-	if exists && !metav1.IsControlledBy(live, runtime) {
+	if exists && !isOurs(runtime, desired, live) {
 		p.foreign = append(p.foreign, fmt.Sprintf("%s %s", desired.GetObjectKind().GroupVersionKind().Kind, desired.GetName()))
 		return nil
 	}
@@ -82,6 +82,15 @@ func (p *plan) consider(runtime *corev1alpha1.Runtime, desired, live client.Obje
 	}
 	p.apply = append(p.apply, change{object: desired, exists: exists})
 	return nil
+}
+
+// isOurs tells whether live is what was made for runtime: by its owner or, where it should have none, by its marks.
+func isOurs(runtime *corev1alpha1.Runtime, desired, live client.Object) bool {
+	if metav1.GetControllerOf(live) != nil || len(desired.GetOwnerReferences()) > 0 {
+		return metav1.IsControlledBy(live, runtime)
+	}
+	marks := live.GetAnnotations()
+	return marks[corev1alpha1.AnnotationRuntime] == runtime.Name && marks[annotationRuntimeUID] != ""
 }
 
 // deployment is the Deployment that runtime should have. live is the one it has, or nil.
@@ -124,11 +133,9 @@ func templateInputs(runtime *corev1alpha1.Runtime) any {
 }
 
 func roleBinding(runtime *corev1alpha1.Runtime, clusterRole, account string) *rbacv1.RoleBinding {
-	meta := childMeta(runtime)
-	meta.Name = bindingName(runtime.Name, clusterRole)
 	return &rbacv1.RoleBinding{
 		TypeMeta:   typeMeta(rbacv1.SchemeGroupVersion.String(), "RoleBinding"),
-		ObjectMeta: meta,
+		ObjectMeta: rightsMeta(runtime, bindingName(runtime.Name, clusterRole)),
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: clusterRole},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: runtime.Namespace, Name: account}},
 	}
@@ -142,6 +149,15 @@ func childMeta(runtime *corev1alpha1.Runtime) metav1.ObjectMeta {
 		OwnerReferences: []metav1.OwnerReference{
 			*metav1.NewControllerRef(runtime, corev1alpha1.GroupVersion.WithKind("Runtime")),
 		},
+	}
+}
+
+// rightsMeta is that of what runtimed needs to report how Runs end. It has no owner, for that would take it away before the
+// Pods; see release.
+func rightsMeta(runtime *corev1alpha1.Runtime, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: runtime.Namespace, Name: name, Labels: childLabels(runtime.Name),
+		Annotations: map[string]string{corev1alpha1.AnnotationRuntime: runtime.Name, annotationRuntimeUID: string(runtime.UID)},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 )
@@ -71,8 +72,17 @@ func TestCalculatePlan(t *testing.T) {
 		"the template names an account": {func(r *corev1alpha1.Runtime) { r.Spec.Template.Spec.ServiceAccountName = "builder" }, nil, s,
 			outcome{Apply: []string{"RoleBinding", "Deployment"}, NodeImage: "node:1"}},
 		"the names are taken": {nil, func(seen *runtimeState) {
-			seen.deployment.OwnerReferences, seen.binding.OwnerReferences = nil, nil
+			seen.deployment.OwnerReferences, seen.binding.Annotations = nil, nil
 		}, s, outcome{Foreign: []string{"RoleBinding runtime-sh:kruntimes-runtimed", "Deployment runtime-sh"}}},
+		"an earlier version made an owner of the Runtime": {nil, func(seen *runtimeState) {
+			for _, o := range []client.Object{seen.account, seen.binding} {
+				o.SetOwnerReferences(seen.deployment.OwnerReferences)
+				o.SetAnnotations(nil)
+			}
+		}, s, outcome{Apply: []string{"ServiceAccount", "RoleBinding"}}},
+		"Pods of an earlier Runtime of the name still need its rights": {nil, func(seen *runtimeState) {
+			seen.account.Annotations[annotationRuntimeUID], seen.binding.Annotations[annotationRuntimeUID] = "earlier", "earlier"
+		}, s, outcome{Apply: []string{"ServiceAccount", "RoleBinding"}}},
 		"an earlier Runtime of the name still owns the Deployment": {nil, func(seen *runtimeState) {
 			seen.deployment.OwnerReferences[0].UID = "earlier"
 		}, s, outcome{Foreign: []string{"Deployment runtime-sh"}}},

@@ -16,3 +16,4 @@ deploy: $(call tool,kustomize) ## Install everything; OVERLAY=path takes another
 .PHONY: undeploy
 undeploy: $(call tool,kustomize) ## Remove everything, with all Runtimes and Runs.
 	$(BIN)/tools/kustomize build $(OVERLAY) | $(KUBECTL) delete --ignore-not-found -f -
+	$(KUBECTL) delete serviceaccounts,rolebindings --all-namespaces -l app.kubernetes.io/managed-by=kruntimes

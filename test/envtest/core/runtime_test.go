@@ -65,9 +65,12 @@ func TestARuntimeGetsItsObjects(t *testing.T) {
 	d := eventually(t, "the Deployment", ns, "runtime-sh", &appsv1.Deployment{}, func(*appsv1.Deployment) bool { return true })
 	account := eventually(t, "the ServiceAccount", ns, "runtime-sh", &corev1.ServiceAccount{}, func(*corev1.ServiceAccount) bool { return true })
 	binding := eventually(t, "the RoleBinding", ns, bindingOfSh, &rbacv1.RoleBinding{}, func(*rbacv1.RoleBinding) bool { return true })
-	for _, o := range []client.Object{d, account, binding} {
-		if diff := cmp.Diff(owner, o.GetOwnerReferences()); diff != "" {
-			t.Errorf("owners of %T (-want +got):\n%s", o, diff)
+	if diff := cmp.Diff(owner, d.GetOwnerReferences()); diff != "" {
+		t.Errorf("owners of the Deployment (-want +got):\n%s", diff)
+	}
+	for _, o := range []client.Object{account, binding} { // They outlive the Runtime until its Pods are gone.
+		if owners := o.GetOwnerReferences(); len(owners) > 0 {
+			t.Errorf("owners of %T: %v", o, owners)
 		}
 	}
 	wantBinding := []rbacv1.Subject{{Kind: "ServiceAccount", Name: "runtime-sh", Namespace: ns}}
@@ -234,6 +237,42 @@ func TestStatusFollowsThePods(t *testing.T) {
 	awaitCondition("Available", "False PodsFailing: 0 of 1 Pods ready; container runtime of Pod runtime-sh-a: ImagePullBackOff: Back-off pulling image")
 	shared.Delete(t, pod)
 	awaitCondition("Available", "False PodsStarting: 0 of 1 Pods ready")
+}
+
+// TestTheRightsOfADeletedRuntimeOutliveItsPods looks at what the garbage collector, which is not here, goes by.
+func TestTheRightsOfADeletedRuntimeOutliveItsPods(t *testing.T) {
+	for name, restart := range map[string]bool{"the manager is there": false, "the manager is away meanwhile": true} {
+		t.Run(name, func(t *testing.T) {
+			stop := startManager(t)
+			ns := shared.Namespace(t)
+			sh := newRuntime(ns, "sh")
+			shared.Create(t, sh)
+			eventually(t, "the status", ns, "sh", &corev1alpha1.Runtime{}, func(r *corev1alpha1.Runtime) bool { return len(r.Status.Conditions) > 0 })
+			pod := shared.RuntimePod(t, ns, "sh", "runtime-sh-a")
+			shared.Delete(t, sh)
+			// A Runtime that comes later is dealt with after that.
+			shared.Create(t, newRuntime(ns, "later"))
+			eventually(t, "the later status", ns, "later", &corev1alpha1.Runtime{}, func(r *corev1alpha1.Runtime) bool { return len(r.Status.Conditions) > 0 })
+			account := eventually(t, "the ServiceAccount", ns, "runtime-sh", &corev1.ServiceAccount{}, func(*corev1.ServiceAccount) bool { return true })
+			binding := eventually(t, "the RoleBinding", ns, bindingOfSh, &rbacv1.RoleBinding{}, func(*rbacv1.RoleBinding) bool { return true })
+			if len(account.OwnerReferences) > 0 || len(binding.OwnerReferences) > 0 {
+				t.Errorf("while a Pod is there, owners are %v and %v", account.OwnerReferences, binding.OwnerReferences)
+			}
+			if restart {
+				stop()
+			}
+			shared.Delete(t, pod)
+			if restart {
+				startManager(t)
+			}
+			handedOver := func(o client.Object) bool {
+				owners := o.GetOwnerReferences()
+				return len(owners) == 1 && owners[0].UID == sh.UID
+			}
+			eventually(t, "the ServiceAccount to be handed over", ns, "runtime-sh", account, func(a *corev1.ServiceAccount) bool { return handedOver(a) })
+			eventually(t, "the RoleBinding to be handed over", ns, bindingOfSh, binding, func(b *rbacv1.RoleBinding) bool { return handedOver(b) })
+		})
+	}
 }
 
 // TestIdleWritesNothing restarts the manager, which reads everything anew, and expects no new version of anything.
