@@ -3,7 +3,7 @@ package v1alpha1
 // Conditions of a Run. "kubectl wait --for=condition=Succeeded run/x" works: Succeeded is Unknown while the Run is active.
 const (
 	// RunConditionScheduled is True once the Run has a Pod, False while it waits for one (reason and message say why).
-	// Written by the scheduler.
+	// Written by the scheduler, and with the patch that hands a Run back for its next attempt.
 	RunConditionScheduled = "Scheduled"
 	// RunConditionSucceeded is True when the phase is Succeeded, False in any other terminal phase, Unknown before.
 	// Written with the terminal phase; absent means Unknown.
@@ -24,6 +24,9 @@ const (
 	ReasonInsufficientCapacity = "InsufficientCapacity"
 	// ReasonExceedsCapacity means that the request is larger than an empty Pod of the Runtime.
 	ReasonExceedsCapacity = "ExceedsCapacity"
+	// ReasonAffinityNotSatisfied means that rules between Runs leave no Pod: the affinity and anti-affinity that the Run
+	// requires, and the anti-affinity that Runs on the Pods require.
+	ReasonAffinityNotSatisfied = "AffinityNotSatisfied"
 	// ReasonUnschedulable means that Pods were rejected for various reasons; the message counts them.
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonBackoff means that the Run waits until status.nextAttemptTime.

@@ -278,16 +278,17 @@ type RunStatus struct {
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
 
-	// exitCode is the exit code of the last execution, 128+n when signal n ended it. Unset: nothing has ended.
+	// exitCode is the exit code of the last attempt that ended, 128+n when signal n ended it. Unset: none has run to an end.
 	// +optional
 	ExitCode *int32 `json:"exitCode,omitempty"`
 
-	// attempt counts from 1, the first assignment. Unset: never assigned.
+	// attempt counts from 1, the first assignment. In a Run that was handed back it is the number of the attempt to come.
+	// Unset: never assigned.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Attempt int32 `json:"attempt,omitempty"`
 
-	// nextAttemptTime is when a Run that was handed back may be scheduled again.
+	// nextAttemptTime is when a Run that was handed back may be scheduled again. Set with it, cleared by the assignment.
 	// +optional
 	NextAttemptTime *metav1.MicroTime `json:"nextAttemptTime,omitempty"`
 

@@ -134,6 +134,7 @@ func TestRunSpec(t *testing.T) {
 		"a timeout that is no text": {`{` + commandRun + `,"timeout":90}`, `spec.timeout`},
 		"no attempt":                {`{` + commandRun + `,"retryPolicy":{"maxAttempts":0}}`, `spec.retryPolicy.maxAttempts`},
 		"a reason that is none":     {`{` + commandRun + `,"retryPolicy":{"maxAttempts":2,"retryOn":["Flaky"]}}`, `spec.retryPolicy.retryOn[0]: Unsupported value`},
+		"a retry after a cancel":    {`{` + commandRun + `,"retryPolicy":{"maxAttempts":2,"retryOn":["Timeout","Cancelled"]}}`, `spec.retryPolicy.retryOn: Invalid value: a cancelled Run is never tried again: leave Cancelled out of retryOn`},
 		"a negative backoff":        {`{` + commandRun + `,"retryPolicy":{"maxAttempts":2,"backoff":"-1s"}}`, `spec.retryPolicy.backoff`},
 		"a negative time to live":   {`{` + commandRun + `,"ttlSecondsAfterFinished":-1}`, `spec.ttlSecondsAfterFinished`},
 

@@ -1,0 +1,111 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What the schema's defaults make of fields that are not set, for policies that did not come from an API server.
+const (
+	defaultBackoff    = time.Second
+	defaultMaxBackoff = 5 * time.Minute
+)
+
+// Attempts is the number of attempts in all that p allows. It is 1 for a Run without a policy.
+func (p *RetryPolicy) Attempts() int32 {
+	if p == nil {
+		return 1
+	}
+	return max(p.MaxAttempts, 1)
+}
+
+// Wait is how long attempt, counted from 1, waits after the one before it: backoff before the second, twice that before
+// the third, and so on, never more than maxBackoff. The first does not wait.
+func (p *RetryPolicy) Wait(attempt int32) time.Duration {
+	if p == nil || attempt <= 1 {
+		return 0
+	}
+	wait, bound := defaultBackoff, defaultMaxBackoff
+	if p.Backoff != nil {
+		wait = max(p.Backoff.Duration, 0)
+	}
+	if p.MaxBackoff != nil {
+		bound = max(p.MaxBackoff.Duration, 0)
+	}
+	for n := int32(2); n < attempt && 0 < wait && wait < bound; n++ {
+		if wait > bound/2 {
+			return bound // twice as much would be more, or not fit
+		}
+		wait *= 2
+	}
+	return min(wait, bound)
+}
+
+// Retries tells whether an attempt, counted from 1, that failed for reason is followed by another one. Success, which
+// has no reason, and Cancelled never are, even if retryOn names it.
+func (p *RetryPolicy) Retries(attempt int32, reason RunReason) bool {
+	if p == nil || reason == "" || reason == RunReasonCancelled || attempt >= p.Attempts() {
+		return false
+	}
+	return len(p.RetryOn) == 0 || slices.Contains(p.RetryOn, reason)
+}
+
+// NextAttempt decides whether the present attempt of r, which ended for reason at a time, is followed by another one,
+// and when. A Run that somebody wants to end or to delete is not tried again.
+//
+// The wait begins with the assignment at the earliest: the clock of a node that is behind that of the scheduler would
+// make it too short. The scheduler bounds what the clock of a node that is ahead would make too long.
+func (r *Run) NextAttempt(reason RunReason, ended time.Time) (at time.Time, ok bool) {
+	attempt := r.CurrentAttempt()
+	if r.Spec.CancelRequested || !r.DeletionTimestamp.IsZero() || !r.Spec.RetryPolicy.Retries(attempt, reason) {
+		return time.Time{}, false
+	}
+	if t := r.Status.ScheduledTime; t != nil && ended.Before(t.Time) {
+		ended = t.Time
+	}
+	return ended.Add(r.Spec.RetryPolicy.Wait(attempt + 1)), true
+}
+
+// AttemptEnd is how an attempt ended that may be followed by another one.
+// +kubebuilder:object:generate=false
+type AttemptEnd struct {
+	// Reason and Message say why.
+	Reason  RunReason
+	Message string
+	// ExitCode is nil when nothing has run to an end.
+	ExitCode *int32
+	// Time is when it ended.
+	Time time.Time
+}
+
+// HandedBack returns r as it waits for its next attempt after the present one ended, and false when there is none. All
+// of it is one patch: Pending, without a Pod, with the number of the next attempt and its time. What the old attempt
+// left behind, such as outputs, is dropped; why it ended stays, until the next one has ended.
+func (r *Run) HandedBack(end AttemptEnd) (*Run, bool) {
+	next, ok := r.NextAttempt(end.Reason, end.Time)
+	if !ok {
+		return nil, false
+	}
+	at := metav1.NewMicroTime(next.UTC().Truncate(time.Microsecond))
+	after := r.DeepCopy()
+	after.Status = RunStatus{
+		Phase: RunPending, ObservedGeneration: r.Generation, Attempt: r.CurrentAttempt() + 1, NextAttemptTime: &at,
+		Reason: end.Reason, Message: end.Message, ExitCode: end.ExitCode, Conditions: after.Status.Conditions,
+	}
+	meta.SetStatusCondition(&after.Status.Conditions, metav1.Condition{
+		Type: RunConditionScheduled, Status: metav1.ConditionFalse, Reason: ReasonBackoff,
+		Message: BackoffMessage(after.Status.Attempt, next), ObservedGeneration: r.Generation,
+		LastTransitionTime: metav1.NewTime(end.Time),
+	})
+	return after, true
+}
+
+// BackoffMessage is the message of the condition Scheduled with ReasonBackoff. Whoever hands a Run back and the scheduler
+// use the same words, so that the scheduler has nothing to write.
+func BackoffMessage(attempt int32, until time.Time) string {
+	return fmt.Sprintf("attempt %d is not tried before %s", attempt, until.UTC().Format(time.RFC3339))
+}
