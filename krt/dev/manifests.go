@@ -38,7 +38,7 @@ func newManifests(file string, documents []lint.Document) (*manifests, error) {
 			continue
 		}
 		if m.run != nil {
-			return nil, cli.WithHint(cli.Usagef("%s holds a second WorkflowRun at %s, and one is run at a time", workflow.FileName(file), d.Place()),
+			return nil, cli.WithHint(cli.Usagef("%s holds a second WorkflowRun at %s, and one is run at a time", lint.FileName(file), d.Place()),
 				"make files of their own of them")
 		}
 		var err error
@@ -47,7 +47,7 @@ func newManifests(file string, documents []lint.Document) (*manifests, error) {
 		}
 	}
 	if m.run == nil {
-		return nil, cli.WithHint(cli.Usagef("%s holds no WorkflowRun", workflow.FileName(file)), "apply other manifests with kubectl")
+		return nil, cli.WithHint(cli.Usagef("%s holds no WorkflowRun", lint.FileName(file)), "apply other manifests with kubectl")
 	}
 	slices.SortStableFunc(m.others, func(a, b *unstructured.Unstructured) int { return cmp.Compare(rank(a), rank(b)) })
 	return m, nil

@@ -57,11 +57,7 @@ func newRun(f *cli.Factory, runF runner[*runOptions]) *cobra.Command {
 
 // runFile does the work of the command.
 func runFile(ctx context.Context, o *runOptions) error {
-	content, err := workflow.ReadFile(ctx, o.factory.IO.In, o.file)
-	if err != nil {
-		return err
-	}
-	documents, err := workflow.Parse(ctx, o.factory, o.file, content)
+	documents, err := workflow.Read(ctx, o.factory, o.file)
 	if err != nil {
 		return err
 	}

@@ -24,8 +24,8 @@ import (
 	"kruntimes.io/kruntimes/workflow/validate"
 )
 
-// Check returns all that is wrong with a document. Objects of kinds that are not ours are right.
-func Check(ctx context.Context, d Document) ([]Finding, error) {
+// check returns all that is wrong with a document. Objects of kinds that are not ours are right.
+func check(ctx context.Context, d Document) ([]Finding, error) {
 	known, err := loadDefinitions()
 	if err != nil {
 		return nil, err
@@ -39,20 +39,39 @@ func Check(ctx context.Context, d Document) ([]Finding, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing the check of %s: %w", gvk.Kind, err)
 	}
+	said := d.language(definition.structural)
+	if isTooLarge(said.errs) {
+		return []Finding{d.fromField(said.errs[0])}, nil
+	}
 	findings := definition.unknownFields(&d)
-	findings = append(findings, d.language(definition.structural)...)
-	shallow := definition.check(ctx, d.Object)
-	shallow = append(shallow, d.metadata()...)
+	for _, e := range said.errs {
+		findings = append(findings, d.fromField(e))
+	}
+	findings = append(findings, said.warnings...)
+	shallow := d.metadata()
+	if len(said.rest) == 0 { // else the schema would repeat what is only counted
+		shallow = append(definition.check(ctx, d.Object), shallow...)
+	}
 	for _, e := range shallow {
 		if f := d.fromField(e); !saidAlready(findings, f, e.Type) {
 			findings = append(findings, f)
 		}
 	}
-	return Sort(findings), nil
+	findings = inOrder(findings)
+	for _, e := range said.rest {
+		last := findings[len(findings)-1]
+		findings = append(findings, Finding{File: last.File, Line: last.Line, Column: last.Column, Message: words(e)})
+	}
+	return findings, nil
 }
 
-// Sort orders findings as a person reads a file.
-func Sort(findings []Finding) []Finding {
+// isTooLarge tells whether a definition is refused for its size. Nothing else is said of it then.
+func isTooLarge(errs field.ErrorList) bool {
+	return len(errs) == 1 && errs[0].Type == field.ErrorTypeTooLong && errs[0].Field == "spec"
+}
+
+// inOrder orders findings as a person reads a file.
+func inOrder(findings []Finding) []Finding {
 	slices.SortStableFunc(findings, func(a, b Finding) int {
 		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, a.Column-b.Column)
 	})
@@ -97,38 +116,60 @@ func (d *Document) checkKind(gvk schema.GroupVersionKind, known *definitions) []
 	return []Finding{d.at(kind.value, fmt.Sprintf("there is no kind %q%s", gvk.Kind, hint))}
 }
 
+// language is what the rules of the workflow language say of a document.
+type language struct {
+	errs field.ErrorList
+	// rest counts errors beyond those, in words.
+	rest     field.ErrorList
+	warnings []Finding
+}
+
+// add takes in the errors of one check, of which the last one may count others.
+func (l *language) add(errs field.ErrorList) {
+	if len(errs) > validate.MaxErrors {
+		l.rest = append(l.rest, errs[validate.MaxErrors:]...)
+		errs = errs[:validate.MaxErrors]
+	}
+	l.errs = append(l.errs, errs...)
+}
+
 // language checks what only the rules of the workflow language say.
-func (d *Document) language(s *structuralschema.Structural) []Finding {
-	var errs field.ErrorList
-	var warnings []Finding
+func (d *Document) language(s *structuralschema.Structural) language {
+	var said language
 	switch d.Object.GroupVersionKind() {
 	case workflowsv1alpha1.GroupVersion.WithKind(string(cli.KindWorkflowRun)):
 		var run workflowsv1alpha1.WorkflowRun
 		if d.decodeLeniently(s, &run) {
-			errs, warnings = validate.WorkflowRun(&run.Spec), d.scriptsOfJobs(run.Spec.Jobs)
+			said.add(validate.WorkflowRun(&run.Spec))
+			if !isTooLarge(said.errs) {
+				said.add(validate.OutputContract(run.Annotations, run.Spec.Jobs))
+			}
+			said.warnings = d.scriptsOfJobs(run.Spec.Jobs)
 		}
 	case workflowsv1alpha1.GroupVersion.WithKind(string(cli.KindWorkflow)):
 		var workflow workflowsv1alpha1.Workflow
 		if d.decodeLeniently(s, &workflow) {
-			errs, warnings = validate.Workflow(&workflow.Spec), d.scriptsOfJobs(workflow.Spec.Jobs)
+			said.add(validate.Workflow(&workflow.Spec))
+			said.warnings = d.scriptsOfJobs(workflow.Spec.Jobs)
 		}
 	case workflowsv1alpha1.GroupVersion.WithKind(string(cli.KindAction)):
 		var action workflowsv1alpha1.Action
 		if d.decodeLeniently(s, &action) {
-			errs, warnings = validate.Action(&action.Spec), d.scripts("spec.steps", action.Spec.Steps)
+			said.add(validate.Action(&action.Spec))
+			said.warnings = d.scripts("spec.steps", action.Spec.Steps)
 		}
 	}
-	findings := make([]Finding, 0, len(errs)+len(warnings))
-	for _, e := range errs {
-		findings = append(findings, d.fromField(e))
-	}
-	return append(findings, warnings...)
+	return said
 }
 
 // decodeLeniently makes a typed object of the document, also where a scalar has the wrong type: the schema says so, and
 // the rest can be checked all the same.
 func (d *Document) decodeLeniently(s *structuralschema.Structural, into any) bool {
 	object, _ := fitting(runtime.DeepCopyJSON(d.Object.Object), s, "").(map[string]any)
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(object, into) == nil {
+		return true
+	}
+	delete(object, "metadata") // it has no schema to be fitted to, and is checked by itself
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(object, into) == nil
 }
 

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	"kruntimes.io/kruntimes/krt/cli"
 )
 
 // Finding is one thing that is wrong in a file.
@@ -26,13 +28,13 @@ type Finding struct {
 	path string
 }
 
-// String gives the finding in one line, as compilers write it.
+// String gives the finding in one line, as compilers write it. Whatever a file holds, it does nothing to a terminal.
 func (f Finding) String() string {
 	kind := ""
 	if f.Warning {
 		kind = "warning: "
 	}
-	return fmt.Sprintf("%s:%d:%d: %s%s", f.File, f.Line, f.Column, kind, f.Message)
+	return cli.Visible(fmt.Sprintf("%s:%d:%d: %s%s", f.File, f.Line, f.Column, kind, f.Message))
 }
 
 // Document is one object of a file, and where its parts are.
@@ -47,9 +49,9 @@ type Document struct {
 	root  *yaml.Node
 }
 
-// Read takes a file apart into its documents. Empty ones are left out, and so are those of which a finding says that
+// split takes a file apart into its documents. Empty ones are left out, and so are those of which a finding says that
 // they cannot be understood at all.
-func Read(file string, content []byte) ([]Document, []Finding) {
+func split(file string, content []byte) ([]Document, []Finding) {
 	content = bytes.TrimPrefix(content, []byte("\xef\xbb\xbf"))
 	lines := strings.Split(string(content), "\n")
 	for i := range lines {

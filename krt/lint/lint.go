@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -81,7 +80,7 @@ func execute(ctx context.Context, o *options) error {
 			errs = append(errs, err)
 		}
 		for _, file := range files {
-			found, err := checkFile(ctx, o.factory.IO.In, file)
+			_, found, err := CheckFile(ctx, o.factory.IO.In, file)
 			findings, errs = append(findings, found...), append(errs, err)
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -139,36 +138,6 @@ func expand(named string) ([]string, error) {
 		return nil, cli.Usagef("the directory %s holds no file whose name ends in .yaml or .yml", named)
 	}
 	return files, nil
-}
-
-// checkFile returns what is wrong in one file.
-func checkFile(ctx context.Context, in io.Reader, file string) ([]Finding, error) {
-	name := file
-	var content []byte
-	var err error
-	if file == "-" {
-		name = "<stdin>"
-		content, err = io.ReadAll(in)
-	} else {
-		content, err = os.ReadFile(file)
-	}
-	if err != nil {
-		return nil, cli.Usagef("reading the manifests: %w", err)
-	}
-	return CheckContent(ctx, name, content)
-}
-
-// CheckContent returns what is wrong in the documents of a file.
-func CheckContent(ctx context.Context, name string, content []byte) ([]Finding, error) {
-	documents, findings := Read(name, content)
-	for _, d := range documents {
-		found, err := Check(ctx, d)
-		if err != nil {
-			return nil, err
-		}
-		findings = append(findings, found...)
-	}
-	return Sort(findings), nil
 }
 
 // annotation writes a finding as a command of GitHub's workflows, in which some characters are written otherwise.

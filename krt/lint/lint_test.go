@@ -49,7 +49,7 @@ func TestExpressionsAreWhereTheyAreSaidToBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(string(content), "\n")
-	findings, err := CheckContent(t.Context(), "wrong.yaml", content)
+	_, findings, err := CheckContent(t.Context(), "wrong.yaml", content)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("a: &x [*x]\n"))
 	f.Add([]byte("apiVersion: workflows.kruntimes.io/v1alpha1\nkind: WorkflowRun\nspec: &a {jobs: {b: {<<: {steps: [{run: '${{'}]}}}}\n"))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		findings, err := CheckContent(context.WithoutCancel(t.Context()), "f", content)
+		_, findings, err := CheckContent(context.WithoutCancel(t.Context()), "f", content)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,11 +1,8 @@
 package workflow
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,92 +12,43 @@ import (
 	"kruntimes.io/kruntimes/krt/lint"
 )
 
-// maxFile bounds what is read. Unit: bytes.
-const maxFile = 16 << 20
-
-// ReadFile reads a file of manifests, or standard input for "-".
-func ReadFile(ctx context.Context, in io.Reader, file string) ([]byte, error) {
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, cli.Usagef("reading the manifests: %w", err)
-		}
-		defer f.Close()
-		in = f
-	}
-	type result struct {
-		data []byte
-		err  error
-	}
-	done := make(chan result, 1)
-	go func() {
-		data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
-		done <- result{data, err}
-	}()
-	select {
-	case <-ctx.Done(): // ctrl-C while a person types
-		return nil, ctx.Err()
-	case r := <-done:
-		switch {
-		case r.err != nil:
-			return nil, cli.Usagef("reading the manifests: %w", r.err)
-		case len(r.data) > maxFile:
-			return nil, cli.Usagef("%s has more than %d bytes", file, maxFile)
-		}
-		return r.data, nil
-	}
-}
-
-// FileName is how findings call a file.
-func FileName(file string) string {
-	if file == "-" {
-		return "<stdin>"
-	}
-	return file
-}
-
-// Parse checks the documents of a file, tells about warnings, and returns the documents that it holds. Where something is
-// wrong it returns an error that lists all of it.
-func Parse(ctx context.Context, f *cli.Factory, file string, content []byte) ([]lint.Document, error) {
-	documents, findings := lint.Read(FileName(file), content)
-	for _, d := range documents {
-		found, err := lint.Check(ctx, d)
-		if err != nil {
-			return nil, err
-		}
-		findings = append(findings, found...)
+// Read reads a file of manifests and checks it as "krt lint" does. It tells about warnings, and returns the documents that
+// the file holds. Where something is wrong it returns an error that lists all of it.
+func Read(ctx context.Context, f *cli.Factory, file string) ([]lint.Document, error) {
+	documents, findings, err := lint.CheckFile(ctx, f.IO.In, file)
+	if err != nil {
+		return nil, err
 	}
 	var wrong []string
-	for _, finding := range lint.Sort(findings) {
-		if finding.Warning {
-			fmt.Fprintln(f.IO.ErrOut, finding)
+	for _, finding := range findings {
+		if !finding.Warning {
+			wrong = append(wrong, finding.String())
 			continue
 		}
-		wrong = append(wrong, finding.String())
+		if _, err := fmt.Fprintln(f.IO.ErrOut, finding); err != nil {
+			return nil, fmt.Errorf("writing a warning: %w", err)
+		}
 	}
 	if len(wrong) > 0 {
 		return nil, &cli.ExitError{Code: cli.ExitUsage, Err: fmt.Errorf("%s is not valid, and nothing was created:\n%s",
-			FileName(file), strings.Join(wrong, "\n"))}
+			lint.FileName(file), strings.Join(wrong, "\n"))}
 	}
 	if len(documents) == 0 {
-		return nil, cli.Usagef("%s holds no manifest", FileName(file))
+		return nil, cli.Usagef("%s holds no manifest", lint.FileName(file))
 	}
 	return documents, nil
 }
 
-// parse returns the WorkflowRuns of a file that holds nothing else.
-func parse(ctx context.Context, f *cli.Factory, file string, content []byte) ([]*workflowsv1alpha1.WorkflowRun, error) {
-	if len(bytes.TrimSpace(content)) == 0 {
-		return nil, cli.Usagef("%s is empty", FileName(file))
-	}
-	documents, err := Parse(ctx, f, file, content)
+// readRuns returns the WorkflowRuns of a file that holds nothing else.
+func readRuns(ctx context.Context, f *cli.Factory, file string) ([]*workflowsv1alpha1.WorkflowRun, error) {
+	documents, err := Read(ctx, f, file)
 	if err != nil {
 		return nil, err
 	}
 	found := make([]*workflowsv1alpha1.WorkflowRun, 0, len(documents))
 	for _, d := range documents {
 		if gvk := d.Object.GroupVersionKind(); gvk != cli.KindWorkflowRun.GroupVersionKind() {
-			return nil, cli.WithHint(cli.Usagef("%s: %s holds a %s, and only WorkflowRuns are created here", d.Place(), FileName(file), gvk.Kind),
+			return nil, cli.WithHint(cli.Usagef("%s: %s holds a %s, and only WorkflowRuns are created here", d.Place(), lint.FileName(file), gvk.Kind),
 				"apply the rest with `kubectl apply`; `%s dev run` does both on a dev cluster", f.Name)
 		}
 		run, err := FromDocument(d)

@@ -87,11 +87,7 @@ func (o *options) validate() error {
 
 // execute does the work of the command.
 func execute(ctx context.Context, o *options) error {
-	content, err := ReadFile(ctx, o.factory.IO.In, o.file)
-	if err != nil {
-		return err
-	}
-	found, err := parse(ctx, o.factory, o.file, content)
+	found, err := readRuns(ctx, o.factory, o.file)
 	if err != nil {
 		return err
 	}

@@ -3,8 +3,6 @@ package workflow
 import (
 	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +56,7 @@ func TestRun(t *testing.T) {
 			wantErr: "<stdin> is not valid, and nothing was created:\n" +
 				"<stdin>:6:5: spec.jobs[build].runs-on: a job with steps needs runs-on, the name of a Runtime\n" +
 				"<stdin>:7:7: unknown field \"run-on\": did you mean \"runs-on\"?"},
-		"nothing":             {wantErr: "<stdin> is empty", wantCode: cli.ExitUsage},
+		"nothing":             {wantErr: "<stdin> holds no manifest", wantCode: cli.ExitUsage},
 		"a dry run":           {in: manifest("generateName: a-"), args: []string{"--dry-run", "-o", "jsonpath={.kind} {.metadata.generateName}"}, want: "WorkflowRun a-"},
 		"a dry run to follow": {in: manifest("name: a"), args: []string{"--dry-run", "--follow"}, wantErr: "--dry-run creates nothing, so there is nothing to --follow", wantCode: cli.ExitUsage},
 	}
@@ -98,18 +96,5 @@ func TestRun(t *testing.T) {
 				t.Errorf("created (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestTheFileIsRead(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "x.yaml")
-	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if content, err := ReadFile(t.Context(), nil, file); string(content) != "x" || err != nil {
-		t.Errorf("got %q, %v", content, err)
-	}
-	if _, err := ReadFile(t.Context(), nil, file+".not"); cli.ExitCode(err) != cli.ExitUsage {
-		t.Errorf("got error %v, want one about the command line", err)
 	}
 }

@@ -32,9 +32,10 @@ const (
 	// maxArtifactName is in bytes, as a Run's status bounds it.
 	maxArtifactName = 255
 	minTimeout      = time.Millisecond
-	// maxErrors bounds the errors that are reported of one definition.
-	maxErrors = 100
 )
+
+// MaxErrors bounds the errors that are reported of one definition. Where there are more, a last one counts the rest.
+const MaxErrors = 100
 
 // checker collects the errors of one definition.
 type checker struct {
@@ -45,7 +46,7 @@ type checker struct {
 	// jobs of the definition. An Action has none.
 	jobs   map[string]workflowsv1alpha1.Job
 	errors field.ErrorList
-	// more counts the errors beyond maxErrors.
+	// more counts the errors beyond MaxErrors.
 	more int
 }
 
@@ -171,7 +172,7 @@ func (c *checker) checkOutputs(path *field.Path, outputs map[string]workflowsv1a
 }
 
 func (c *checker) add(err *field.Error) {
-	if len(c.errors) >= maxErrors {
+	if len(c.errors) >= MaxErrors {
 		c.more++
 		return
 	}

@@ -1,0 +1,81 @@
+package lint
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"kruntimes.io/kruntimes/krt/cli"
+)
+
+// maxFile bounds what is read of a file. Unit: bytes.
+const maxFile = 16 << 20
+
+// CheckFile reads a file of manifests, or standard input for "-", and returns the documents that it holds and all that is
+// wrong with them.
+func CheckFile(ctx context.Context, in io.Reader, file string) ([]Document, []Finding, error) {
+	content, err := readFile(ctx, in, file)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(content) > maxFile {
+		return nil, []Finding{{File: FileName(file), Line: 1, Column: 1,
+			Message: fmt.Sprintf("the file has more than %d MiB: split it into several", maxFile>>20)}}, nil
+	}
+	return CheckContent(ctx, FileName(file), content)
+}
+
+// FileName is how findings call a file.
+func FileName(file string) string {
+	if file == "-" {
+		return "<stdin>"
+	}
+	return file
+}
+
+// CheckContent returns the documents of a file and all that is wrong with them.
+func CheckContent(ctx context.Context, name string, content []byte) ([]Document, []Finding, error) {
+	documents, findings := split(name, content)
+	for _, d := range documents {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
+		found, err := check(ctx, d)
+		if err != nil {
+			return nil, nil, err
+		}
+		findings = append(findings, found...)
+	}
+	return documents, inOrder(findings), nil
+}
+
+// readFile reads up to one byte more than a file may have.
+func readFile(ctx context.Context, in io.Reader, file string) ([]byte, error) {
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, cli.Usagef("reading the manifests: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	type result struct {
+		data []byte
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+		done <- result{data, err}
+	}()
+	select {
+	case <-ctx.Done(): // ctrl-C while a person types
+		return nil, ctx.Err()
+	case r := <-done:
+		if r.err != nil {
+			return nil, cli.Usagef("reading the manifests: %w", r.err)
+		}
+		return r.data, nil
+	}
+}
