@@ -97,12 +97,12 @@ func (e *takenError) Error() string {
 
 // createChild creates one child and returns its name.
 func (r *WorkflowRunReconciler) createChild(ctx context.Context, owner *workflowsv1alpha1.WorkflowRun, t target) (string, error) {
-	make := func(name string) client.Object {
+	build := func(name string) client.Object {
 		child := t.run.DeepCopy()
 		child.Name = name
 		return child
 	}
-	name, err := r.createUnderFreeName(ctx, childNames(owner, t.id), make, func(holder client.Object) bool {
+	name, err := r.createUnderFreeName(ctx, childNames(owner, t.id), build, func(holder client.Object) bool {
 		child, ok := holder.(*corev1alpha1.Run)
 		return ok && belongs(child, owner, t.id)
 	})
@@ -115,9 +115,9 @@ func (r *WorkflowRunReconciler) createChild(ctx context.Context, owner *workflow
 // createUnderFreeName creates an object under the first of names that is free, and returns that name. An object that
 // exists already and is the wanted one counts as created: an earlier attempt made it and did not live to record it. What
 // others hold is left alone.
-func (r *WorkflowRunReconciler) createUnderFreeName(ctx context.Context, names []string, make func(string) client.Object, isWanted func(client.Object) bool) (string, error) {
+func (r *WorkflowRunReconciler) createUnderFreeName(ctx context.Context, names []string, build func(string) client.Object, isWanted func(client.Object) bool) (string, error) {
 	for _, name := range names {
-		object := make(name)
+		object := build(name)
 		err := r.Client.Create(ctx, object)
 		if err == nil {
 			return name, nil
@@ -125,7 +125,7 @@ func (r *WorkflowRunReconciler) createUnderFreeName(ctx context.Context, names [
 		if !apierrors.IsAlreadyExists(err) {
 			return "", err
 		}
-		holder := make(name)
+		holder := build(name)
 		switch err := r.Live.Get(ctx, client.ObjectKeyFromObject(object), holder); {
 		case apierrors.IsNotFound(err):
 			// Its holder has just gone. That is no answer to what was asked for, and comes right on the next attempt.
@@ -186,7 +186,7 @@ func (r *WorkflowRunReconciler) createSnapshot(ctx context.Context, owner *workf
 	if err != nil {
 		return "", fmt.Errorf("encoding the snapshot: %w", err)
 	}
-	make := func(name string) client.Object {
+	build := func(name string) client.Object {
 		return &appsv1.ControllerRevision{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: owner.Namespace, Name: name, Labels: ownerLabels(owner),
@@ -196,7 +196,7 @@ func (r *WorkflowRunReconciler) createSnapshot(ctx context.Context, owner *workf
 			Revision: 1,
 		}
 	}
-	name, err := r.createUnderFreeName(ctx, snapshotNames(owner), make, func(holder client.Object) bool {
+	name, err := r.createUnderFreeName(ctx, snapshotNames(owner), build, func(holder client.Object) bool {
 		revision, ok := holder.(*appsv1.ControllerRevision)
 		var stored snapshotData
 		return ok && metav1.IsControlledBy(revision, owner) && json.Unmarshal(revision.Data.Raw, &stored) == nil &&

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
@@ -113,5 +114,5 @@ func end(o observation, status *workflowsv1alpha1.WorkflowRunStatus, phase workf
 	if phase == workflowsv1alpha1.WorkflowSucceeded {
 		truth = metav1.ConditionTrue
 	}
-	setCondition(o, status, workflowsv1alpha1.WorkflowRunConditionSucceeded, truth, reason, message)
+	meta.SetStatusCondition(&status.Conditions, condition(o, workflowsv1alpha1.WorkflowRunConditionSucceeded, truth, reason, message))
 }

@@ -49,8 +49,8 @@ func initialize(o observation, d *decision) {
 		}
 		status.Jobs[name] = js
 	}
-	setCondition(o, status, workflowsv1alpha1.WorkflowRunConditionAccepted, metav1.ConditionTrue, workflowsv1alpha1.ReasonAccepted, "")
-	setCondition(o, status, workflowsv1alpha1.WorkflowRunConditionSucceeded, metav1.ConditionUnknown, workflowsv1alpha1.ReasonRunning, "")
+	meta.SetStatusCondition(&status.Conditions, condition(o, workflowsv1alpha1.WorkflowRunConditionAccepted, metav1.ConditionTrue, workflowsv1alpha1.ReasonAccepted, ""))
+	meta.SetStatusCondition(&status.Conditions, condition(o, workflowsv1alpha1.WorkflowRunConditionSucceeded, metav1.ConditionUnknown, workflowsv1alpha1.ReasonRunning, ""))
 	if o.endsEarly() { // Nothing was started, and nothing will be.
 		end(o, status, workflowsv1alpha1.WorkflowCancelled, workflowsv1alpha1.ReasonCancelled, cancelMessage(o))
 		return
@@ -61,7 +61,7 @@ func initialize(o observation, d *decision) {
 // reject ends a WorkflowRun that cannot be executed.
 func reject(o observation, status *workflowsv1alpha1.WorkflowRunStatus, reason, message string) {
 	status.Jobs = nil
-	setCondition(o, status, workflowsv1alpha1.WorkflowRunConditionAccepted, metav1.ConditionFalse, reason, message)
+	meta.SetStatusCondition(&status.Conditions, condition(o, workflowsv1alpha1.WorkflowRunConditionAccepted, metav1.ConditionFalse, reason, message))
 	end(o, status, workflowsv1alpha1.WorkflowFailed, workflowsv1alpha1.ReasonNotAccepted, "not accepted: "+message)
 }
 
@@ -111,10 +111,10 @@ func refusal(errs field.ErrorList) string {
 	return workflowsv1alpha1.ReasonInvalidJobs
 }
 
-// setCondition sets one condition for the observed generation.
-func setCondition(o observation, status *workflowsv1alpha1.WorkflowRunStatus, kind string, truth metav1.ConditionStatus, reason, message string) {
-	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+// condition makes a condition for the observed generation.
+func condition(o observation, kind string, truth metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{
 		Type: kind, Status: truth, Reason: reason, Message: bounded(message),
 		ObservedGeneration: o.run.Generation, LastTransitionTime: metav1.NewTime(o.now),
-	})
+	}
 }
