@@ -42,7 +42,7 @@ func (e *engine) next() (a *assignment, wait time.Duration) {
 			return nil, e.idleFor(now)
 		}
 		// 2 snapshot, 3 filter and score
-		result := e.rules.Schedule(e.cache.Snapshot(info.RuntimeKey()), info)
+		result := e.rules.Schedule(e.cache.SnapshotFor(info), info)
 		if result.Pod == nil {
 			e.reject(info, order, result.Diagnosis, now)
 			continue
@@ -54,7 +54,7 @@ func (e *engine) next() (a *assignment, wait time.Duration) {
 		}
 		t := e.runs[info.UID]
 		t.state = runBinding
-		e.cache.Assume(info, result.Pod.UID)
+		e.changed(e.cache.Assume(info, result.Pod.UID))
 		e.stopWaiting(t)
 		e.placed(t)
 		// 5 bind: the caller's
@@ -78,16 +78,18 @@ func (e *engine) idleFor(now time.Time) time.Duration {
 
 // reject puts a Run back that fits nowhere now.
 func (e *engine) reject(info *framework.RunInfo, order queue.Order, d *framework.Diagnosis, now time.Time) {
+	t := e.runs[info.UID]
 	if d.Err != nil {
-		t := e.runs[info.UID]
 		t.refusals++
 		e.delay(t, now.Add(retryIn(t.refusals)))
 	} else {
-		e.queue.Park(info, order, d.WakeOn)
+		e.queue.Park(info, order, queue.Verdict{Class: d.Class, Line: d.Line, WakeOn: d.WakeOn, FreedOn: d.FreedOn})
+		if t.line != d.Line {
+			t.line = d.Line
+			e.book.Wait(info.UID, t.group(), t.since, told(t.run))
+		}
 	}
-	if d.Reason != corev1alpha1.ReasonInsufficientCapacity {
-		e.endHoldOf(info)
-	}
+	e.reviewHold(info, d)
 	e.unexplained[info.RuntimeKey()] = struct{}{}
 }
 

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -68,6 +69,8 @@ type trackedRun struct {
 	info  *framework.RunInfo
 	order queue.Order
 	state runState
+	// line is the queue's line in which the Run waits.
+	line string
 	// since is when the Run began to wait.
 	since time.Time
 	// boundVersion is the resourceVersion that the bind made, in state bound.
@@ -123,6 +126,7 @@ func (e *engine) see(run *corev1alpha1.Run) {
 		return
 	default:
 		t.run = run
+		e.relabel(t)
 	}
 	if t.state == runBinding && !run.Status.Phase.IsActive() {
 		return // the outcome of the bind decides
@@ -161,9 +165,10 @@ func (e *engine) settle(t *trackedRun) {
 	}
 	if !e.queue.Has(run.UID) {
 		e.queue.Add(t.info, t.order)
+		t.line = t.info.Class
 		e.signal()
 	}
-	e.book.Wait(run.UID, groupOf(t.info), t.since, told(run))
+	e.book.Wait(run.UID, t.group(), t.since, told(run))
 	e.unexplained[t.info.RuntimeKey()] = struct{}{}
 }
 
@@ -242,15 +247,33 @@ func (e *engine) runtimeGone(key types.NamespacedName) {
 	e.changed(e.cache.RemoveRuntime(key))
 }
 
-// changed wakes the Runs that a change of the cache may have helped.
-func (e *engine) changed(c cache.Change) {
-	if c.Runtime.Name == "" {
+// relabel makes the decisions about a Run rest on the labels that it has now, while it waits or has its Pod.
+func (e *engine) relabel(t *trackedRun) {
+	if maps.Equal(t.info.Labels, t.run.Labels) {
 		return
 	}
-	if e.queue.HasAny(c.Runtime) {
-		e.unexplained[c.Runtime] = struct{}{}
+	t.info = framework.NewRunInfo(t.run)
+	if t.state == runWaiting {
+		e.queue.Remove(t.info.UID) // whoever settles it puts it back
 	}
-	if e.queue.Wake(c.Runtime, c.Events) {
+}
+
+// changed wakes the Runs that a change of the cache may have helped.
+func (e *engine) changed(c cache.Change) {
+	woken := false
+	if c.Runtime.Name != "" {
+		if e.queue.HasAny(c.Runtime) {
+			e.unexplained[c.Runtime] = struct{}{}
+		}
+		woken = e.queue.Wake(c.Runtime, c.Events, c.Pod)
+	}
+	if c.Left != nil && e.queue.WakeForLeft(c.Left) {
+		woken = true
+	}
+	if c.Came != nil && e.queue.WakeForCome(c.Came) {
+		woken = true
+	}
+	if woken {
 		e.signal()
 	}
 }

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -13,6 +12,9 @@ import (
 	"kruntimes.io/kruntimes/scheduler/explain"
 	"kruntimes.io/kruntimes/scheduler/framework"
 )
+
+// maxConclusions is how many classes of a Runtime are concluded at a time.
+const maxConclusions = 64
 
 // notice is a Run that is to be told why it waits.
 type notice struct {
@@ -49,13 +51,19 @@ func (e *engine) takeUnexplained() []types.NamespacedName {
 }
 
 // conclude runs a cycle for one Run of each class that waits for an event, on what is known now: the words may have
-// changed though nothing has happened that helps, for instance because a Pod's image cannot be pulled.
+// changed though nothing has happened that helps, for instance because a Pod's image cannot be pulled. When there are
+// many classes, the next call goes on.
 func (e *engine) conclude(key types.NamespacedName, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var short []*framework.RunInfo
-	for _, info := range e.queue.Waiting(key) {
-		result := e.rules.Schedule(e.cache.Snapshot(key), info)
+	waiting, more := e.queue.Waiting(key, maxConclusions)
+	if more {
+		e.unexplained[key] = struct{}{}
+	}
+	var short []shortage
+	for _, w := range waiting {
+		info := w.Run
+		result := e.rules.Schedule(e.cache.SnapshotFor(info), info)
 		if result.Pod != nil {
 			// No plugin has declared the event that helped. The Run must not wait for the safety net all the same.
 			e.queue.Retry(info.UID)
@@ -63,10 +71,18 @@ func (e *engine) conclude(key types.NamespacedName, now time.Time) {
 			continue
 		}
 		d := result.Diagnosis
-		if d.Reason == corev1alpha1.ReasonInsufficientCapacity {
-			short = append(short, info)
+		if d.Class != w.Class || d.Line != w.Line {
+			// The Runs there have come or left since. The others of the class may be better off.
+			e.reject(info, w.Order, d, now)
+			w.Lines = []string{d.Line}
 		}
-		e.book.Conclude(groupOf(info), explain.Verdict{Reason: d.Reason, Message: d.Message()}, now)
+		if pods := d.ShortOf(corev1alpha1.ReasonInsufficientCapacity); len(pods) > 0 {
+			short = append(short, shortage{run: info, pods: pods})
+		}
+		v := explain.Verdict{Reason: d.Reason, Message: d.Message()}
+		for _, line := range w.Lines {
+			e.book.Conclude(groupOf(info, line), v, now)
+		}
 	}
 	e.considerHold(key, short, now)
 }
@@ -77,7 +93,7 @@ func (e *engine) explainBackoff(t *trackedRun, until time.Time) {
 	e.book.Wait(t.info.UID, group, t.since, told(t.run))
 	e.book.Conclude(group, explain.Verdict{
 		Reason:  corev1alpha1.ReasonBackoff,
-		Message: fmt.Sprintf("attempt %d is not tried before %s", t.run.Status.Attempt, until.UTC().Format(time.RFC3339)),
+		Message: corev1alpha1.BackoffMessage(t.run.Status.Attempt, until),
 	}, e.clock.Now())
 }
 
@@ -116,6 +132,9 @@ func told(run *corev1alpha1.Run) explain.Verdict {
 	return explain.Verdict{Reason: c.Reason, Message: c.Message}
 }
 
-func groupOf(info *framework.RunInfo) string {
-	return info.Namespace + "/" + info.Runtime + "/" + info.Class
+// group is the group of the book in which the Run waits.
+func (t *trackedRun) group() string { return groupOf(t.info, t.line) }
+
+func groupOf(info *framework.RunInfo, line string) string {
+	return info.Namespace + "/" + info.Runtime + "/" + line
 }

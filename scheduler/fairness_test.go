@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/scheduler/queue"
 )
 
 // TestALargeRunIsNotStarved has small Runs arrive for ever, each as one ends, so that the Pods never get empty by
@@ -288,7 +289,7 @@ func TestARunThatNoEventWakesIsTriedAllTheSame(t *testing.T) {
 			w.pod("a", "")
 			w.add("r", "1")
 			info, order, _ := w.engine.queue.Pop()
-			w.engine.queue.Park(info, order, 0)
+			w.engine.queue.Park(info, order, queue.Verdict{Class: info.Base, Line: info.Class})
 			if got := w.settle(); got != nil {
 				t.Fatalf("before: %v", got)
 			}

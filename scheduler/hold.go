@@ -1,10 +1,12 @@
 package scheduler
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/scheduler/framework"
 	"kruntimes.io/kruntimes/scheduler/queue"
 )
@@ -16,34 +18,48 @@ const holdAfter = 10 * time.Second
 // has waited for holdAfter and a younger one of its Runtime was placed meanwhile, the Pod that comes closest to having
 // room for it is held: what the Run needs there is given to nobody else, the Pod empties as its Runs end, and the Run
 // gets it. One Run of a Runtime has a hold at a time, the oldest first, so Pods do not stand empty for a queue of large
-// Runs. A backlog of equal Runs is served in order and needs no hold.
+// Runs. A backlog of equal Runs is served in order and needs no hold. Nor does a hold help against a rule between Runs: only
+// a Pod that such rules leave to the Run, and that lacks nothing but room, is held.
+
+// shortage is a waiting Run, and the Pods that lack nothing but room for it.
+type shortage struct {
+	run  *framework.RunInfo
+	pods []*framework.PodInfo
+}
 
 // considerHold gives the oldest overtaken Run of a Runtime a hold, unless there is one that still serves.
-func (e *engine) considerHold(key types.NamespacedName, short []*framework.RunInfo, now time.Time) {
+func (e *engine) considerHold(key types.NamespacedName, short []shortage, now time.Time) {
 	holder, _, serves := e.cache.Held(key)
 	if serves {
 		return
 	}
 	var oldest *trackedRun
-	for _, info := range short {
-		t := e.runs[info.UID]
-		overtaken := t.order.Before(e.youngestPlaced[key]) || info.UID == holder
+	var pods []*framework.PodInfo
+	for _, s := range short {
+		t := e.runs[s.run.UID]
+		overtaken := t.order.Before(e.youngestPlaced[key]) || s.run.UID == holder
 		if overtaken && now.Sub(t.since) >= holdAfter && (oldest == nil || t.order.Before(oldest.order)) {
-			oldest = t
+			oldest, pods = t, s.pods
 		}
 	}
 	if oldest == nil {
 		return
 	}
-	if pod := closest(e.cache.Snapshot(key), oldest.info); pod != nil {
+	if pod := closest(pods, oldest.info); pod != nil {
 		e.cache.Hold(oldest.info, pod.UID)
 	}
 }
 
-// endHoldOf ends a hold for a Run of the same class as info, which no emptied Pod would help.
-func (e *engine) endHoldOf(info *framework.RunInfo) {
-	holder, _, _ := e.cache.Held(info.RuntimeKey())
-	if t, ok := e.runs[holder]; ok && t.info.Class == info.Class {
+// reviewHold ends a hold for a Run of the same line as info, which was rejected, if emptying the Pod does not help it.
+func (e *engine) reviewHold(info *framework.RunInfo, d *framework.Diagnosis) {
+	holder, pod, serves := e.cache.Held(info.RuntimeKey())
+	t, ok := e.runs[holder]
+	if !ok || t.line != d.Line {
+		return
+	}
+	short := d.ShortOf(corev1alpha1.ReasonInsufficientCapacity)
+	isHeld := func(p *framework.PodInfo) bool { return p.UID == pod }
+	if len(short) == 0 || serves && !slices.ContainsFunc(short, isHeld) {
 		e.changed(e.cache.Unhold(holder))
 	}
 }
@@ -58,10 +74,10 @@ func (e *engine) placed(t *trackedRun) {
 }
 
 // closest returns the Pod that lacks the smallest share of what the Run requests; the first by name among equals.
-func closest(s *framework.Snapshot, run *framework.RunInfo) *framework.PodInfo {
+func closest(pods []*framework.PodInfo, run *framework.RunInfo) *framework.PodInfo {
 	var best *framework.PodInfo
 	smallest := 0.0
-	for _, pod := range s.Pods {
+	for _, pod := range pods {
 		if !pod.Available() {
 			continue
 		}

@@ -22,6 +22,7 @@ package cache
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -42,17 +43,25 @@ type Pod struct {
 
 func (p *Pod) available() bool { return p.Ready && !p.Terminating }
 
-// Change tells which waiting Runs a call may have helped: those of Runtime that wait for one of Events.
+// Change tells which waiting Runs a call may have helped: those of Runtime that wait for one of Events and, by their
+// affinity, those that require near what has come or left.
 type Change struct {
 	Runtime types.NamespacedName
 	Events  framework.Events
+	// Pod is where units became free, empty when that was not on one Pod.
+	Pod types.UID
+	// Came, if any, is a Run that is on its Pod now with labels that were not there before. Left has been where it is no
+	// more, or not with its labels.
+	Came, Left *framework.RunInfo
 }
 
 // Cache is the scheduler's memory. The zero value is not usable; see New.
 type Cache struct {
 	runtimes map[types.NamespacedName]*runtimeState
 	pods     map[types.UID]*podState
-	charges  map[types.UID]charge
+	charges  map[types.UID]*charge
+	// neighbourhoods are the charges by namespace.
+	neighbourhoods map[string]*neighbourhood
 	// holds tells which Runtime has a Pod that is held for a Run.
 	holds map[types.UID]types.NamespacedName
 	// generation counts every change, so that no two different snapshots ever carry the same number.
@@ -80,15 +89,20 @@ type podState struct {
 	home *runtimeState // nil while the Pod is not known
 	used framework.Resources
 	runs int
+	// guards are replaced, never changed.
+	guards []*framework.Selector
 	// info is what snapshots hold; nil when it has to be made anew.
 	info *framework.PodInfo
 }
 
 // charge is what a Run takes.
 type charge struct {
-	pod      types.UID
-	requests framework.Resources
-	assumed  bool
+	pod     types.UID
+	run     *framework.RunInfo
+	assumed bool
+	// home and place are where the charge is listed by its namespace.
+	home  *neighbourhood
+	place int
 }
 
 // New makes an empty Cache.
@@ -96,8 +110,10 @@ func New() *Cache {
 	return &Cache{
 		runtimes: map[types.NamespacedName]*runtimeState{},
 		pods:     map[types.UID]*podState{},
-		charges:  map[types.UID]charge{},
+		charges:  map[types.UID]*charge{},
 		holds:    map[types.UID]types.NamespacedName{},
+
+		neighbourhoods: map[string]*neighbourhood{},
 
 		generation: new(uint64),
 	}
@@ -176,7 +192,9 @@ func (c *Cache) leave(p *podState) {
 }
 
 // Assume books what run takes of a Pod before the API server knows.
-func (c *Cache) Assume(run *framework.RunInfo, pod types.UID) { c.charge(run, pod, true) }
+func (c *Cache) Assume(run *framework.RunInfo, pod types.UID) Change {
+	return c.charge(run, pod, true)
+}
 
 // Assign books what run takes of the Pod that the API server shows it on. It may confirm or correct an assumption.
 func (c *Cache) Assign(run *framework.RunInfo, pod types.UID) Change {
@@ -188,16 +206,35 @@ func (c *Cache) charge(run *framework.RunInfo, pod types.UID, assumed bool) Chan
 	if old, ok := c.charges[run.UID]; ok {
 		if old.pod == pod {
 			old.assumed = assumed
-			c.charges[run.UID] = old
-			return Change{}
+			return c.relabel(old, run)
 		}
 		change = c.Release(run.UID)
 	}
 	p := c.pod(pod)
 	p.used = p.used.Plus(run.Requests)
 	p.runs++
+	p.guard(run)
 	p.touch()
-	c.charges[run.UID] = charge{pod: pod, requests: run.Requests, assumed: assumed}
+	ch := &charge{pod: pod, run: run, assumed: assumed}
+	c.charges[run.UID] = ch
+	c.join(ch)
+	change.Came = run
+	return change
+}
+
+// relabel takes in a newer version of a Run that stays where it is. Nothing but its labels can have changed.
+func (c *Cache) relabel(ch *charge, run *framework.RunInfo) Change {
+	if ch.run == run || maps.Equal(ch.run.Labels, run.Labels) {
+		return Change{}
+	}
+	change := Change{Left: ch.run, Came: run}
+	c.part(ch)
+	ch.run = run
+	c.join(ch)
+	if p := c.pods[ch.pod]; p.home != nil {
+		// No room became free, but those that wait for it include those that the old labels kept away.
+		change.Runtime, change.Events, change.Pod = p.pod.Runtime, framework.CapacityFreed, ch.pod
+	}
 	return change
 }
 
@@ -208,21 +245,25 @@ func (c *Cache) Release(run types.UID) Change {
 		return Change{}
 	}
 	delete(c.charges, run)
+	c.part(old)
 	p := c.pods[old.pod]
 	p.runs--
 	if p.runs == 0 {
 		p.used = nil
 	} else {
-		p.used = p.used.Minus(old.requests)
+		p.used = p.used.Minus(old.run.Requests)
 	}
+	p.unguard(old.run)
 	p.touch()
+	left := Change{Left: old.run}
 	if p.home == nil {
 		if p.runs == 0 {
 			delete(c.pods, old.pod)
 		}
-		return Change{}
+		return left
 	}
-	return Change{Runtime: p.pod.Runtime, Events: framework.CapacityFreed}
+	left.Runtime, left.Events, left.Pod = p.pod.Runtime, framework.CapacityFreed, old.pod
+	return left
 }
 
 // Assumed is the number of Runs that are booked on the scheduler's own word.
@@ -260,6 +301,7 @@ func (c *Cache) Snapshot(key types.NamespacedName) *framework.Snapshot {
 			p.info = p.inform(r)
 		}
 		s.Pods[i] = p.info
+		s.Guarded = s.Guarded || len(p.guards) > 0
 	}
 	r.snapshot = s
 	return s
@@ -312,7 +354,7 @@ func (p *podState) touch() {
 func (p *podState) inform(r *runtimeState) *framework.PodInfo {
 	info := &framework.PodInfo{
 		Name: p.pod.Name, UID: p.pod.UID, Ready: p.pod.Ready, Terminating: p.pod.Terminating,
-		NotReadyReason: p.pod.NotReadyReason, Used: p.used, Runs: p.runs,
+		NotReadyReason: p.pod.NotReadyReason, Used: p.used, Runs: p.runs, Guards: p.guards,
 	}
 	if r.info != nil {
 		info.Capacity = r.info.Capacity

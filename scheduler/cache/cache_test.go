@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/types"
 
 	"kruntimes.io/kruntimes/scheduler/framework"
@@ -33,6 +34,8 @@ func run(name string, milli int64) *framework.RunInfo {
 		Requests: framework.Resources{{Name: "runs", Milli: milli}}}
 }
 
+var sameRun = cmpopts.IgnoreUnexported(framework.RunInfo{})
+
 // usage prints what a snapshot holds of each Pod: "a 2/4 (1)" is 2 of 4 units in use by 1 Run.
 func usage(s *framework.Snapshot) []string {
 	var out []string
@@ -58,7 +61,10 @@ func twoPods() *Cache {
 }
 
 func TestTheLifeOfARun(t *testing.T) {
-	freed := Change{Runtime: key, Events: framework.CapacityFreed}
+	freed := func(pod types.UID, left, came *framework.RunInfo) Change {
+		return Change{Runtime: key, Events: framework.CapacityFreed, Pod: pod, Left: left, Came: came}
+	}
+	came := func(r *framework.RunInfo) Change { return Change{Came: r} }
 	cases := map[string]struct {
 		steps      func(*Cache) Change
 		want       []string
@@ -66,21 +72,21 @@ func TestTheLifeOfARun(t *testing.T) {
 	}{
 		"an assumption takes units":      {func(c *Cache) Change { c.Assume(run("r", 2000), "uid-a"); return Change{} }, []string{"a 2/4 (1)", "b 0/4 (0)"}, Change{}},
 		"its confirmation takes no more": {func(c *Cache) Change { c.Assume(run("r", 2000), "uid-a"); return c.Assign(run("r", 2000), "uid-a") }, []string{"a 2/4 (1)", "b 0/4 (0)"}, Change{}},
-		"its refusal frees them":         {func(c *Cache) Change { c.Assume(run("r", 2000), "uid-a"); return c.Release("r") }, []string{"a 0/4 (0)", "b 0/4 (0)"}, freed},
+		"its refusal frees them":         {func(c *Cache) Change { c.Assume(run("r", 2000), "uid-a"); return c.Release("r") }, []string{"a 0/4 (0)", "b 0/4 (0)"}, freed("uid-a", run("r", 2000), nil)},
 		"a second release frees no more": {func(c *Cache) Change { c.Assume(run("r", 2000), "uid-a"); c.Release("r"); return c.Release("r") }, []string{"a 0/4 (0)", "b 0/4 (0)"}, Change{}},
-		"the API server's word corrects": {func(c *Cache) Change { c.Assume(run("r", 2000), "uid-a"); return c.Assign(run("r", 2000), "uid-b") }, []string{"a 0/4 (0)", "b 2/4 (1)"}, freed},
-		"what was never assumed counts":  {func(c *Cache) Change { return c.Assign(run("r", 1000), "uid-b") }, []string{"a 0/4 (0)", "b 1/4 (1)"}, Change{}},
+		"the API server's word corrects": {func(c *Cache) Change { c.Assume(run("r", 2000), "uid-a"); return c.Assign(run("r", 2000), "uid-b") }, []string{"a 0/4 (0)", "b 2/4 (1)"}, freed("uid-a", run("r", 2000), run("r", 2000))},
+		"what was never assumed counts":  {func(c *Cache) Change { return c.Assign(run("r", 1000), "uid-b") }, []string{"a 0/4 (0)", "b 1/4 (1)"}, came(run("r", 1000))},
 		"an end after assignment frees": {func(c *Cache) Change {
 			c.Assign(run("r", 1000), "uid-b")
 			c.Assign(run("s", 500), "uid-b")
 			return c.Release("r")
-		}, []string{"a 0/4 (0)", "b 0.5/4 (1)"}, freed},
-		"an unknown Pod of the same name": {func(c *Cache) Change { return c.Assign(run("r", 1000), "uid-of-an-older-a") }, []string{"a 0/4 (0)", "b 0/4 (0)"}, Change{}},
+		}, []string{"a 0/4 (0)", "b 0.5/4 (1)"}, freed("uid-b", run("r", 1000), nil)},
+		"an unknown Pod of the same name": {func(c *Cache) Change { return c.Assign(run("r", 1000), "uid-of-an-older-a") }, []string{"a 0/4 (0)", "b 0/4 (0)"}, came(run("r", 1000))},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			c := twoPods()
-			if diff := cmp.Diff(tc.wantChange, tc.steps(c)); diff != "" {
+			if diff := cmp.Diff(tc.wantChange, tc.steps(c), sameRun); diff != "" {
 				t.Errorf("change (-want +got):\n%s", diff)
 			}
 			expectUsage(t, "usage", c, tc.want...)
@@ -122,10 +128,11 @@ func TestChangesTellWhatMayHelp(t *testing.T) {
 		"a Runtime that changes": {func(c *Cache) Change {
 			return c.SetRuntime(runtimeInfo(func(r *framework.RuntimeInfo) { r.Replicas = 9 }))
 		}, change(framework.RuntimeChanged)},
-		"a Runtime that stays as it is":  {func(c *Cache) Change { return c.SetRuntime(runtimeInfo(nil)) }, Change{}},
-		"a Runtime that goes":            {func(c *Cache) Change { return c.RemoveRuntime(key) }, change(framework.RuntimeChanged)},
-		"a Runtime that nobody knows":    {func(c *Cache) Change { return c.RemoveRuntime(types.NamespacedName{Name: "z"}) }, Change{}},
-		"the end of a hold":              {func(c *Cache) Change { c.Hold(run("r", 1), "uid-a"); return c.Unhold("r") }, change(framework.CapacityFreed)},
+		"a Runtime that stays as it is": {func(c *Cache) Change { return c.SetRuntime(runtimeInfo(nil)) }, Change{}},
+		"a Runtime that goes":           {func(c *Cache) Change { return c.RemoveRuntime(key) }, change(framework.RuntimeChanged)},
+		"a Runtime that nobody knows":   {func(c *Cache) Change { return c.RemoveRuntime(types.NamespacedName{Name: "z"}) }, Change{}},
+		"the end of a hold": {func(c *Cache) Change { c.Hold(run("r", 1), "uid-a"); return c.Unhold("r") },
+			Change{Runtime: key, Events: framework.CapacityFreed, Pod: "uid-a"}},
 		"the end of a hold that was not": {func(c *Cache) Change { return c.Unhold("r") }, Change{}},
 	}
 	for name, tc := range cases {

@@ -37,8 +37,9 @@ func (c *Cache) Unhold(run types.UID) Change {
 	}
 	delete(c.holds, run)
 	r := c.runtimes[key]
+	pod := r.heldPod
 	r.hold, r.heldPod = nil, ""
 	r.touchAll()
 	c.collect(key, r)
-	return Change{Runtime: key, Events: framework.CapacityFreed}
+	return Change{Runtime: key, Events: framework.CapacityFreed, Pod: pod}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/statuspatch"
 )
@@ -21,10 +23,28 @@ type Diagnosis struct {
 	WakeOn Events
 	// Err is set when a plugin could not decide; the Run is then tried again after a backoff.
 	Err error
+	// Class names the Runs that get the same verdict from the same snapshot: all of the Run's base, or those of its Line.
+	Class string
+	// Line names the Runs whose verdicts stay the same as the Run's: those of its class unless it was told apart.
+	Line string
+	// FreedOn are the Pods on which room may help. Nil means any Pod.
+	FreedOn []types.UID
 
 	// whole is the verdict on all Pods at once, or verdicts holds one per Pod.
 	whole    *Status
 	verdicts []*Status
+	pods     []*PodInfo
+}
+
+// ShortOf returns the Pods that were rejected for a reason, in order of their names.
+func (d *Diagnosis) ShortOf(reason string) []*PodInfo {
+	var pods []*PodInfo
+	for i, v := range d.verdicts {
+		if v.Reason == reason {
+			pods = append(pods, d.pods[i])
+		}
+	}
+	return pods
 }
 
 // conclude finds the one reason. Pods that are no candidates do not count while there are others; reasons that

@@ -14,11 +14,18 @@ const (
 	RuntimeChanged
 	// RunChanged means that the waiting Run itself has changed.
 	RunChanged
+	// NeighbourCame means that a Run was assigned or reserved to a Pod of the Runtime that the waiting Run requires near.
+	NeighbourCame
+	// NeighbourLeft means that a Run has left its Pod, of whatever Runtime, that both the waiting Run and others of its
+	// kind require near: it may be the first of them now.
+	NeighbourLeft
 
 	// AllEvents is every kind.
-	AllEvents = PodAvailable | CapacityFreed | RuntimeChanged | RunChanged
+	AllEvents = PodAvailable | CapacityFreed | RuntimeChanged | RunChanged | neighbourEvents
+	// neighbourEvents are the kinds that help by what a Run requires of others.
+	neighbourEvents = NeighbourCame | NeighbourLeft
 	// podEvents are the kinds that cannot help a Run that no Pod of the Runtime can ever take.
-	podEvents = PodAvailable | CapacityFreed
+	podEvents = PodAvailable | CapacityFreed | neighbourEvents
 )
 
 // Has tells whether the sets share a kind.
@@ -30,7 +37,7 @@ func (e Events) String() string {
 		return "None"
 	}
 	var names []string
-	for i, name := range []string{"PodAvailable", "CapacityFreed", "RuntimeChanged", "RunChanged"} {
+	for i, name := range []string{"PodAvailable", "CapacityFreed", "RuntimeChanged", "RunChanged", "NeighbourCame", "NeighbourLeft"} {
 		if e.Has(1 << i) {
 			names = append(names, name)
 		}

@@ -116,16 +116,22 @@ func (f *Framework) Schedule(snapshot *Snapshot, run *RunInfo) Result {
 			continue
 		}
 		if status.Code == Error {
-			return Result{Diagnosis: f.rejectAll(plugin, status), Cycle: c}
+			return Result{Diagnosis: f.rejectAll(c, plugin, status), Cycle: c}
 		}
 		if d.verdicts == nil {
 			d.verdicts = make([]*Status, 0, len(snapshot.Pods))
 		}
 		d.verdicts = append(d.verdicts, status)
-		d.WakeOn |= f.wakeOn(plugin, status)
+		events := f.wakeOn(plugin, status)
+		d.WakeOn |= events
+		if c.narrowed && events.Has(CapacityFreed) {
+			d.FreedOn = append(d.FreedOn, pod.UID)
+		}
 	}
 	switch len(fits) {
 	case 0:
+		d.pods = snapshot.Pods
+		d.Class, d.Line = c.classes()
 		d.conclude()
 		return Result{Diagnosis: &d, Cycle: c}
 	case 1:
@@ -138,7 +144,7 @@ func (f *Framework) preFilter(c *Cycle) *Diagnosis {
 	for _, p := range f.preFilters {
 		status := p.plugin.PreFilter(c)
 		if status.Rejected() {
-			return f.rejectAll(p.index, status)
+			return f.rejectAll(c, p.index, status)
 		}
 		if status != nil && status.Code == Skip {
 			c.skip(p.index)
@@ -191,7 +197,7 @@ func (f *Framework) Reserve(c *Cycle, pod *PodInfo) *Diagnosis {
 	for _, p := range f.reservers {
 		if status := p.plugin.Reserve(c, pod); status.Rejected() {
 			f.Unreserve(c, pod)
-			return f.rejectAll(p.index, status)
+			return f.rejectAll(c, p.index, status)
 		}
 	}
 	return nil
@@ -204,13 +210,19 @@ func (f *Framework) Unreserve(c *Cycle, pod *PodInfo) {
 	}
 }
 
-func (f *Framework) rejectAll(plugin int, status *Status) *Diagnosis {
-	return &Diagnosis{Reason: status.Reason, WakeOn: f.wakeOn(plugin, status), Err: status.Err, whole: status}
+func (f *Framework) rejectAll(c *Cycle, plugin int, status *Status) *Diagnosis {
+	d := &Diagnosis{Reason: status.Reason, WakeOn: f.wakeOn(plugin, status), Err: status.Err, whole: status}
+	d.Class, d.Line = c.classes()
+	return d
 }
 
 func (f *Framework) wakeOn(plugin int, status *Status) Events {
-	if status.Code == Unresolvable {
-		return f.events[plugin] &^ podEvents
+	events := f.events[plugin]
+	if status.WakeOn != 0 {
+		events &= status.WakeOn
 	}
-	return f.events[plugin]
+	if status.Code == Unresolvable {
+		events &^= podEvents
+	}
+	return events
 }

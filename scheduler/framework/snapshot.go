@@ -1,10 +1,7 @@
 package framework
 
 import (
-	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -15,12 +12,16 @@ import (
 // Snapshot is what a decision about a Run of one Runtime rests on. It is never changed after it was made, and it can
 // be written as JSON and replayed.
 type Snapshot struct {
-	// Generation grows whenever a later snapshot of the same Runtime differs.
+	// Generation grows whenever a later snapshot of the same Runtime differs, neighbours aside.
 	Generation uint64 `json:"generation"`
 	// Runtime is nil when the namespace has no such Runtime.
 	Runtime *RuntimeInfo `json:"runtime,omitempty"`
 	// Pods are the Pods of the Runtime, sorted by name, then UID.
 	Pods []*PodInfo `json:"pods,omitempty"`
+	// Guarded is true when a Pod has guards.
+	Guarded bool `json:"guarded,omitempty"`
+	// Neighbours holds, for a snapshot that was made for a Run with an affinity, the Runs that each of its terms selects.
+	Neighbours []Neighbours `json:"neighbours,omitempty"`
 }
 
 // RuntimeInfo is what plugins may know of a Runtime.
@@ -58,6 +59,8 @@ type PodInfo struct {
 	Used     Resources `json:"used,omitempty"`
 	// Runs is the number of Runs that are assigned or reserved.
 	Runs int `json:"runs,omitempty"`
+	// Guards select the Runs that Runs on the Pod keep away.
+	Guards []*Selector `json:"guards,omitempty"`
 	// Held, if any, is a Run for which the Pod is being emptied: no other Run may take what it needs.
 	Held *Hold `json:"held,omitempty"`
 }
@@ -83,9 +86,22 @@ type RunInfo struct {
 	Labels    map[string]string                `json:"labels,omitempty"`
 	Workspace *corev1alpha1.WorkspaceReference `json:"workspace,omitempty"`
 	Affinity  *corev1alpha1.Affinity           `json:"affinity,omitempty"`
-	// Class names the Runs that get the same verdict from the same snapshot. When one of a class does not fit, none
-	// of the others needs a cycle.
+	// Base names the Runs that get the same verdict from the same snapshot as long as nothing but what they request
+	// matters: no rule between Runs leaves Pods out for any of them.
+	Base string `json:"base"`
+	// Class names those of them that have the same rules about other Runs as well. When one of a class does not fit, none
+	// of the others needs a cycle, unless Runs on the Pods keep the one away and not the other; see Cycle.Narrow.
 	Class string `json:"class"`
+
+	terms *Affinity
+}
+
+// Terms is the compiled Affinity, nil when there is none.
+func (r *RunInfo) Terms() *Affinity {
+	if r.terms == nil && r.Affinity != nil { // not made by NewRunInfo, or without any rule
+		return compileAffinity(r.Affinity, r.Labels)
+	}
+	return r.terms
 }
 
 // NewRunInfo reads from a Run what plugins may know.
@@ -94,7 +110,9 @@ func NewRunInfo(run *corev1alpha1.Run) *RunInfo {
 		Namespace: run.Namespace, Name: run.Name, UID: run.UID, Runtime: run.Spec.Runtime,
 		Requests: RequestOf(run.Requests()), Labels: run.Labels, Workspace: run.Spec.Workspace, Affinity: run.Spec.Affinity,
 	}
-	info.Class = classOf(info)
+	info.terms = compileAffinity(info.Affinity, info.Labels)
+	info.Base = baseOf(info)
+	info.Class = info.Base + rulesOf(info)
 	return info
 }
 
@@ -103,24 +121,28 @@ func (r *RunInfo) RuntimeKey() types.NamespacedName {
 	return types.NamespacedName{Namespace: r.Namespace, Name: r.Runtime}
 }
 
-// classOf joins everything that a verdict may depend on. Labels matter only to affinity, so they are left out of the
-// class of Runs without it.
-func classOf(r *RunInfo) string {
-	var b strings.Builder
-	b.WriteString(r.Requests.String())
-	if r.Workspace != nil {
-		fmt.Fprintf(&b, ";workspace=%s/%s/%s", r.Workspace.APIGroup, r.Workspace.Kind, r.Workspace.Name)
+// baseOf joins what a verdict depends on where no rule between Runs matters.
+func baseOf(r *RunInfo) string {
+	requests := r.Requests.String()
+	if r.Workspace == nil {
+		return requests
 	}
-	if r.Affinity != nil {
-		// Encoding API types cannot fail; if it ever does, the Run is in a class of its own.
-		rules, err := json.Marshal(r.Affinity)
-		if err != nil {
-			rules = []byte(r.UID)
-		}
-		fmt.Fprintf(&b, ";affinity=%s", rules)
-		for _, name := range slices.Sorted(maps.Keys(r.Labels)) {
-			fmt.Fprintf(&b, ";%s=%s", name, r.Labels[name])
-		}
+	return fmt.Sprintf("%s;workspace=%s/%s/%s", requests, r.Workspace.APIGroup, r.Workspace.Kind, r.Workspace.Name)
+}
+
+// rulesOf prints the rules of a Run about other Runs. Of its own labels it holds what matters to the rules: which
+// of them select the Run itself.
+func rulesOf(r *RunInfo) string {
+	if r.terms == nil {
+		return ""
+	}
+	if r.terms.Err != nil {
+		return ";affinity=" + r.terms.Err.Error()
+	}
+	var b strings.Builder
+	for i := range r.terms.Terms {
+		t := &r.terms.Terms[i]
+		fmt.Fprintf(&b, ";%d/%d/%t/%s", t.Kind, t.Weight, t.Self, t.Selector)
 	}
 	return b.String()
 }

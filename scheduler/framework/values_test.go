@@ -84,19 +84,26 @@ func TestClassTellsApartWhatAVerdictMayDependOn(t *testing.T) {
 		return func(r *corev1alpha1.Run) { r.Labels = map[string]string{"x": value} }
 	}
 	near := func(r *corev1alpha1.Run) {
+		r.Spec.Affinity = &corev1alpha1.Affinity{RunAffinity: &corev1alpha1.RunAffinity{Required: []corev1alpha1.RunAffinityTerm{{
+			LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"x": "1"}}, TopologyKey: corev1alpha1.TopologyRuntimePod}}}}
+	}
+	nearAs := func(value string) string { return base(func(r *corev1alpha1.Run) { withLabel(value)(r); near(r) }) }
+	empty := func(r *corev1alpha1.Run) {
 		r.Spec.Affinity = &corev1alpha1.Affinity{RunAffinity: &corev1alpha1.RunAffinity{}}
 	}
 	cases := map[string]struct {
 		a, b string
 		same bool
 	}{
-		"names do not":             {base(nil), base(func(r *corev1alpha1.Run) { r.Name = "s" }), true},
-		"labels alone do not":      {base(withLabel("1")), base(withLabel("2")), true},
-		"the default spelled out":  {base(nil), base(func(r *corev1alpha1.Run) { r.Spec.Resources = &corev1alpha1.RunResources{Requests: list("runs", "1")} }), true},
-		"requests do":              {base(nil), base(func(r *corev1alpha1.Run) { r.Spec.Resources = &corev1alpha1.RunResources{Requests: list("gpu", "1")} }), false},
-		"a workspace does":         {base(nil), base(func(r *corev1alpha1.Run) { r.Spec.Workspace = &corev1alpha1.WorkspaceReference{Name: "w"} }), false},
-		"affinity does":            {base(nil), base(near), false},
-		"labels do, with affinity": {base(func(r *corev1alpha1.Run) { near(r); withLabel("1")(r) }), base(func(r *corev1alpha1.Run) { near(r); withLabel("2")(r) }), false},
+		"names do not":               {base(nil), base(func(r *corev1alpha1.Run) { r.Name = "s" }), true},
+		"labels alone do not":        {base(withLabel("1")), base(withLabel("2")), true},
+		"the default spelled out":    {base(nil), base(func(r *corev1alpha1.Run) { r.Spec.Resources = &corev1alpha1.RunResources{Requests: list("runs", "1")} }), true},
+		"requests do":                {base(nil), base(func(r *corev1alpha1.Run) { r.Spec.Resources = &corev1alpha1.RunResources{Requests: list("gpu", "1")} }), false},
+		"a workspace does":           {base(nil), base(func(r *corev1alpha1.Run) { r.Spec.Workspace = &corev1alpha1.WorkspaceReference{Name: "w"} }), false},
+		"affinity does":              {base(nil), base(near), false},
+		"an empty affinity does not": {base(nil), base(empty), true},
+		"to be selected by it does":  {nearAs("1"), nearAs("2"), false},
+		"other labels do not":        {nearAs("2"), nearAs("3"), true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

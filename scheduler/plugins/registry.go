@@ -8,6 +8,7 @@ import (
 	"kruntimes.io/kruntimes/scheduler/plugins/capacity"
 	"kruntimes.io/kruntimes/scheduler/plugins/leastloaded"
 	"kruntimes.io/kruntimes/scheduler/plugins/readiness"
+	"kruntimes.io/kruntimes/scheduler/plugins/runaffinity"
 	"kruntimes.io/kruntimes/scheduler/plugins/unsupported"
 )
 
@@ -16,6 +17,7 @@ func Registry() map[string]func() framework.Plugin {
 	return map[string]func() framework.Plugin{
 		readiness.Name:   func() framework.Plugin { return readiness.New() },
 		unsupported.Name: func() framework.Plugin { return unsupported.New() },
+		runaffinity.Name: func() framework.Plugin { return runaffinity.New() },
 		capacity.Name:    func() framework.Plugin { return capacity.New() },
 		leastloaded.Name: func() framework.Plugin { return leastloaded.New() },
 	}
@@ -28,11 +30,13 @@ type Use struct {
 }
 
 // DefaultProfile lists the plugins in the order in which they are called. A Run whose Runtime does not exist is told
-// that first; then what can never be placed; then what has to wait.
+// that first; then what can never be placed; then what has to wait, where the company on a Pod counts before its room.
+// One preference that a Pod meets and others do not counts for more than all the room that they have.
 func DefaultProfile() []Use {
 	return []Use{
 		{Name: readiness.Name},
 		{Name: unsupported.Name},
+		{Name: runaffinity.Name, Weight: 2},
 		{Name: capacity.Name},
 		{Name: leastloaded.Name, Weight: 1},
 	}

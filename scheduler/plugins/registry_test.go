@@ -47,7 +47,6 @@ func TestRunsWithRulesThatAreNotKnownWait(t *testing.T) {
 	}
 	for want, run := range map[string]*framework.RunInfo{
 		"spec.workspace is not supported in this version": {Workspace: &corev1alpha1.WorkspaceReference{Name: "w"}},
-		"spec.affinity is not supported in this version":  {Affinity: &corev1alpha1.Affinity{}},
 	} {
 		r := rules.Schedule(snapshot, run)
 		if r.Diagnosis == nil || r.Diagnosis.Message() != want || r.Diagnosis.WakeOn != 0 {

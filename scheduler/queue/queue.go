@@ -2,7 +2,9 @@
 //
 // Each Runtime has its own queue, in order of creation. Runs of one Runtime that get the same verdict from the same
 // snapshot form a class: when the oldest of a class does not fit, the class is parked, and none of the others costs
-// a cycle. An event that may help unparks the classes that wait for it; they are then tried from the oldest Run on,
+// a cycle. Runs whose verdicts stay the same for ever are a line; a class is made of lines, in order of their oldest
+// Runs. While no rule about other Runs takes a Pod away from them, lines share the class of those without such rules,
+// so that a thousand affinities that any Pod would meet cost one cycle for each freed slot, not a thousand. An event that may help unparks the classes that wait for it; they are then tried from the oldest Run on,
 // until one does not fit. So a freed slot costs one cycle for each Run that it serves and one for each class that it
 // cannot serve, however long the backlog is.
 //
@@ -53,35 +55,35 @@ type Queue struct {
 	items map[types.UID]*item
 	pools map[types.NamespacedName]*pool
 	// turns holds the Runtimes that have a class to try, as *pool, each once, first come first.
-	turns   list.List
+	turns list.List
+	// seekers are the parked classes that wait for Runs that they require near.
+	seekers seekers
 	delayed ordered[*item]
 }
 
 type item struct {
 	run   *framework.RunInfo
 	order Order
-	// class is nil while the item is delayed, until due.
-	class *class
+	// line is nil while the item is delayed, until due.
+	line  *line
 	due   time.Time
 	place int
 }
 
-// pool is the queue of one Runtime.
-type pool struct {
-	classes map[string]*class
-	// active are the classes that are not parked, the one with the oldest Run first.
-	active ordered[*class]
-	// turn is the pool's place in turns, nil while active is empty.
-	turn *list.Element
+// Verdict is why a Run that was popped does not fit; see framework.Diagnosis.
+type Verdict struct {
+	Class, Line string
+	WakeOn      framework.Events
+	FreedOn     []types.UID
 }
 
-type class struct {
-	name   string
-	pool   *pool
-	items  ordered[*item]
-	parked bool
-	wakeOn framework.Events
-	place  int
+// Waiter is a parked class: its oldest Run, with that one's line, and the names of all its lines.
+type Waiter struct {
+	Run   *framework.RunInfo
+	Order Order
+	Class string
+	Line  string
+	Lines []string
 }
 
 // New makes an empty Queue.
@@ -89,6 +91,7 @@ func New() *Queue {
 	return &Queue{
 		items:   map[types.UID]*item{},
 		pools:   map[types.NamespacedName]*pool{},
+		seekers: seekers{},
 		delayed: newOrdered(func(a, b *item) bool { return a.due.Before(b.due) }, func(i *item) *int { return &i.place }),
 	}
 }
@@ -114,7 +117,7 @@ func (q *Queue) Add(run *framework.RunInfo, order Order) {
 	q.Remove(run.UID)
 	i := &item{run: run, order: order}
 	q.items[run.UID] = i
-	q.insert(i)
+	q.insert(i, run.Class)
 }
 
 // AddAt puts a Run into its class once due has come. A Run that is in the queue already is replaced.
@@ -132,7 +135,7 @@ func (q *Queue) Remove(uid types.UID) {
 		return
 	}
 	delete(q.items, uid)
-	if i.class == nil {
+	if i.line == nil {
 		q.delayed.remove(i)
 		return
 	}
@@ -170,32 +173,56 @@ func (q *Queue) Pop() (run *framework.RunInfo, order Order, ok bool) {
 		return nil, Order{}, false // never: enqueue puts pools in only
 	}
 	q.turns.MoveToBack(turn)
-	i := p.active.first().items.first()
+	i := p.active.first().lines.first().items.first()
 	delete(q.items, i.run.UID)
 	q.withdraw(i)
 	return i.run, i.order, true
 }
 
-// Park puts a Run that Pop has returned back to its place, and makes its class wait for one of the events.
-func (q *Queue) Park(run *framework.RunInfo, order Order, wakeOn framework.Events) {
-	q.Add(run, order)
-	c := q.items[run.UID].class
-	if !c.parked {
-		q.deactivate(c)
-		c.parked = true
+// Park puts a Run that Pop has returned back to its place, in the line of the verdict, and makes the class of the verdict,
+// to which that line then belongs, wait for one of the events.
+func (q *Queue) Park(run *framework.RunInfo, order Order, v Verdict) {
+	q.Remove(run.UID)
+	i := &item{run: run, order: order}
+	q.items[run.UID] = i
+	q.insert(i, v.Line)
+	if l := i.line; l.class.name != v.Class {
+		p := l.class.pool
+		q.leave(l)
+		q.join(l, p.class(v.Class))
 	}
-	c.wakeOn = wakeOn
+	q.park(i.line.class, run, v)
 }
 
-// Wake unparks the classes of a Runtime that wait for one of the events. It tells whether there was one.
-func (q *Queue) Wake(runtime types.NamespacedName, events framework.Events) bool {
+// Wake unparks the classes of a Runtime that wait for one of the events; pod, if any, is where units became free. It
+// tells whether there was one.
+func (q *Queue) Wake(runtime types.NamespacedName, events framework.Events, pod types.UID) bool {
 	p, ok := q.pools[runtime]
 	if !ok || events == 0 {
 		return false
 	}
 	woken := false
+	unpark := func(classes map[*class]struct{}) {
+		for c := range classes {
+			q.unpark(c)
+			woken = true
+		}
+	}
+	if events.Has(framework.CapacityFreed) {
+		unpark(p.freed)
+		if pod != "" {
+			unpark(p.freedOn[pod])
+		}
+	}
+	others := events &^ framework.CapacityFreed
+	if events.Has(framework.CapacityFreed) && pod == "" {
+		others = events
+	}
+	if others == 0 {
+		return woken
+	}
 	for _, c := range p.classes {
-		if c.parked && c.wakeOn.Has(events) {
+		if c.parked && c.wakeOn.Has(others) {
 			q.unpark(c)
 			woken = true
 		}
@@ -205,8 +232,8 @@ func (q *Queue) Wake(runtime types.NamespacedName, events framework.Events) bool
 
 // Retry unparks the class of a Run, whatever it waits for.
 func (q *Queue) Retry(run types.UID) {
-	if i, ok := q.items[run]; ok && i.class != nil && i.class.parked {
-		q.unpark(i.class)
+	if i, ok := q.items[run]; ok && i.line != nil && i.line.class.parked {
+		q.unpark(i.line.class)
 	}
 }
 
@@ -221,98 +248,27 @@ func (q *Queue) WakeAll() {
 	}
 }
 
-// Waiting returns the oldest Run of each parked class of a Runtime, in no particular order.
-func (q *Queue) Waiting(runtime types.NamespacedName) []*framework.RunInfo {
+// Waiting returns parked classes of a Runtime, at most limit; the next call goes on with others. It tells whether there
+// are more.
+func (q *Queue) Waiting(runtime types.NamespacedName, limit int) (waiters []Waiter, more bool) {
 	p, ok := q.pools[runtime]
 	if !ok {
-		return nil
+		return nil, false
 	}
-	var heads []*framework.RunInfo
-	for _, c := range p.classes {
-		if c.parked {
-			heads = append(heads, c.items.first().run)
+	for range min(limit, p.parked.Len()) {
+		front := p.parked.Front()
+		p.parked.MoveToBack(front)
+		c, ok := front.Value.(*class)
+		if !ok {
+			continue // never: park puts classes in only
 		}
-	}
-	return heads
-}
-
-// insert puts an item into its class.
-func (q *Queue) insert(i *item) {
-	key := i.run.RuntimeKey()
-	p, ok := q.pools[key]
-	if !ok {
-		p = &pool{classes: map[string]*class{}, active: newOrdered(olderHead, func(c *class) *int { return &c.place })}
-		q.pools[key] = p
-	}
-	c, ok := p.classes[i.run.Class]
-	if !ok {
-		c = &class{name: i.run.Class, pool: p, items: newOrdered(older, func(i *item) *int { return &i.place })}
-		p.classes[c.name] = c
-	}
-	i.class = c
-	c.items.push(i)
-	switch {
-	case c.parked:
-	case c.items.len() == 1:
-		q.activate(c)
-	default:
-		p.active.fix(c)
-	}
-}
-
-// withdraw takes an item out of its class, and the class with it when it was the last.
-func (q *Queue) withdraw(i *item) {
-	c := i.class
-	c.items.remove(i)
-	if c.items.len() > 0 {
-		if !c.parked {
-			c.pool.active.fix(c)
+		l := c.lines.first()
+		i := l.items.first()
+		w := Waiter{Run: i.run, Order: i.order, Class: c.name, Line: l.name, Lines: make([]string, 0, c.lines.len())}
+		for _, l := range c.lines.slots.all {
+			w.Lines = append(w.Lines, l.name)
 		}
-		return
+		waiters = append(waiters, w)
 	}
-	// The heap still compares the class with others on its way out, so it must not look at the missing head.
-	if !c.parked {
-		q.deactivate(c)
-	}
-	delete(c.pool.classes, c.name)
-	if len(c.pool.classes) == 0 {
-		delete(q.pools, i.run.RuntimeKey())
-	}
-}
-
-func (q *Queue) unpark(c *class) {
-	c.parked, c.wakeOn = false, 0
-	q.activate(c)
-}
-
-// activate puts a class among those to try, and gives its Runtime a turn if it has none yet.
-func (q *Queue) activate(c *class) {
-	p := c.pool
-	p.active.push(c)
-	if p.turn == nil {
-		p.turn = q.turns.PushBack(p)
-	}
-}
-
-// deactivate undoes activate. A Runtime without a class to try loses its turn at once: nobody may ever ask for it.
-func (q *Queue) deactivate(c *class) {
-	p := c.pool
-	p.active.remove(c)
-	if p.active.len() == 0 {
-		q.turns.Remove(p.turn)
-		p.turn = nil
-	}
-}
-
-func older(a, b *item) bool { return a.order.Before(b.order) }
-
-// olderHead orders classes by their oldest Run. A class that is being taken out may have none; it goes first.
-func olderHead(a, b *class) bool {
-	switch {
-	case a.items.len() == 0:
-		return b.items.len() > 0
-	case b.items.len() == 0:
-		return false
-	}
-	return older(a.items.first(), b.items.first())
+	return waiters, p.parked.Len() > limit
 }

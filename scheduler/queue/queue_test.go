@@ -18,6 +18,11 @@ func run(name, class string) *framework.RunInfo {
 	return &framework.RunInfo{Namespace: "n", Runtime: "sh", Name: name, UID: types.UID(name), Class: class}
 }
 
+// full is the verdict on a Run that any freed unit may help.
+func full(r *framework.RunInfo) Verdict {
+	return Verdict{Class: r.Class, Line: r.Class, WakeOn: framework.CapacityFreed}
+}
+
 func created(second int64) Order { return Order{Created: second} }
 
 // popAll pops until nothing is left to try.
@@ -75,15 +80,15 @@ func TestAParkedClassWaitsAndOthersDoNot(t *testing.T) {
 	if r != large {
 		t.Fatalf("popped %s first", r.Name)
 	}
-	q.Park(r, order, framework.CapacityFreed)
+	q.Park(r, order, full(r))
 	expect(t, "what is not parked", popAll(q), "small")
 	q.Add(run("larger-still", "4"), created(4))
 	expect(t, "a new one of a parked class waits too", popAll(q))
-	if q.Wake(key, framework.PodAvailable) {
+	if q.Wake(key, framework.PodAvailable, "") {
 		t.Error("an event that nobody waits for has woken somebody")
 	}
 	expect(t, "after an event that does not help", popAll(q))
-	if !q.Wake(key, framework.CapacityFreed|framework.PodAvailable) {
+	if !q.Wake(key, framework.CapacityFreed|framework.PodAvailable, "") {
 		t.Error("the event has woken nobody")
 	}
 	expect(t, "after one that helps, from the oldest on", popAll(q), "large", "larger-later", "larger-still")
@@ -98,15 +103,15 @@ func TestAFreedSlotCostsNoMoreThanItsTakersAndOneRejection(t *testing.T) {
 		q.Add(run(fmt.Sprint(i), "1"), created(int64(i)))
 	}
 	r, order, _ := q.Pop()
-	q.Park(r, order, framework.CapacityFreed)
+	q.Park(r, order, full(r))
 	for slot := range 100 {
-		q.Wake(key, framework.CapacityFreed)
+		q.Wake(key, framework.CapacityFreed, "")
 		r, _, ok := q.Pop()
 		if want := fmt.Sprint(slot); !ok || r.Name != want {
 			t.Fatalf("slot %d went to %v", slot, r)
 		}
 		next, order, _ := q.Pop()
-		q.Park(next, order, framework.CapacityFreed)
+		q.Park(next, order, full(next))
 		if _, _, ok := q.Pop(); ok {
 			t.Fatal("more than one Run was tried in vain")
 		}
@@ -156,13 +161,13 @@ func TestWaitingShowsTheOldestOfEachParkedClass(t *testing.T) {
 	for i, class := range []string{"a", "a", "b"} {
 		q.Add(run(fmt.Sprint(i), class), created(int64(i)))
 	}
-	if got := q.Waiting(key); got != nil {
+	if got, _ := q.Waiting(key, 9); got != nil {
 		t.Errorf("nothing is parked, got %v", got)
 	}
 	r, order, _ := q.Pop()
-	q.Park(r, order, framework.CapacityFreed)
-	got := q.Waiting(key)
-	if len(got) != 1 || got[0].Name != "0" {
+	q.Park(r, order, full(r))
+	got, more := q.Waiting(key, 9)
+	if more || len(got) != 1 || got[0].Run.Name != "0" {
 		t.Errorf("waiting %v, want 0 only", got)
 	}
 	q.WakeAll()
@@ -215,14 +220,14 @@ func TestRandomStepsAgainstAModel(t *testing.T) {
 				t.Fatalf("step %d: popped %v, want %q", step, r, want)
 			}
 			if ok && rng.Intn(2) == 0 {
-				q.Park(r, order, framework.CapacityFreed)
+				q.Park(r, order, full(r))
 				parked[in[want].class] = true
 			} else if ok {
 				drop(want)
 			}
 		case 4:
 			if rng.Intn(4) == 0 {
-				q.Wake(key, framework.CapacityFreed)
+				q.Wake(key, framework.CapacityFreed, "")
 				clear(parked)
 			}
 		}

@@ -13,11 +13,9 @@ const (
 
 	// TextWorkspace is shown for Runs with spec.workspace.
 	TextWorkspace = "spec.workspace is not supported in this version"
-	// TextAffinity is shown for Runs with spec.affinity.
-	TextAffinity = "spec.affinity is not supported in this version"
 )
 
-// Unsupported rejects Runs with a workspace or an affinity.
+// Unsupported rejects Runs with a workspace.
 type Unsupported struct{}
 
 var (
@@ -25,7 +23,6 @@ var (
 	_ framework.EventsPlugin    = (*Unsupported)(nil)
 
 	workspace = framework.Reject(framework.Unresolvable, corev1alpha1.ReasonUnschedulable, TextWorkspace)
-	affinity  = framework.Reject(framework.Unresolvable, corev1alpha1.ReasonUnschedulable, TextAffinity)
 )
 
 // New makes the plugin.
@@ -34,16 +31,13 @@ func New() *Unsupported { return &Unsupported{} }
 // Name is the plugin's name.
 func (*Unsupported) Name() string { return Name }
 
-// EventsToRegister is none: both fields are immutable.
+// EventsToRegister is none: the field is immutable.
 func (*Unsupported) EventsToRegister() framework.Events { return 0 }
 
 // PreFilter rejects what is not known.
 func (*Unsupported) PreFilter(c *framework.Cycle) *framework.Status {
-	switch {
-	case c.Run.Workspace != nil:
+	if c.Run.Workspace != nil {
 		return workspace
-	case c.Run.Affinity != nil:
-		return affinity
 	}
 	return nil
 }

@@ -79,10 +79,10 @@ func TestWhyRunsWait(t *testing.T) {
 			`the Run requests 2 of runs, an empty Pod of Runtime "mixed" has 1`)},
 		"a resource that is not offered": {newRun(ns, "g", "mixed", requests("example.com/gpu", "1")), waits(corev1alpha1.ReasonExceedsCapacity,
 			`the Run requests 1 of example.com/gpu, an empty Pod of Runtime "mixed" has 0`)},
-		"an affinity": {newRun(ns, "i", "mixed", func(r *corev1alpha1.Run) {
+		"an affinity that nobody meets": {newRun(ns, "i", "mixed", func(r *corev1alpha1.Run) {
 			r.Spec.Affinity = &corev1alpha1.Affinity{RunAffinity: &corev1alpha1.RunAffinity{Required: []corev1alpha1.RunAffinityTerm{{
 				LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}, TopologyKey: corev1alpha1.TopologyRuntimePod}}}}
-		}), waits(corev1alpha1.ReasonUnschedulable, "spec.affinity is not supported in this version")},
+		}), waits(corev1alpha1.ReasonAffinityNotSatisfied, "2 Pods: 1 not ready: ImagePullBackOff, 1 without a Run that matches a=b")},
 	}
 	for _, tc := range cases {
 		shared.Create(t, tc.run)

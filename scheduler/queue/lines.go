@@ -1,0 +1,227 @@
+package queue
+
+import (
+	"container/list"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"kruntimes.io/kruntimes/scheduler/framework"
+)
+
+// pool is the queue of one Runtime.
+type pool struct {
+	key     types.NamespacedName
+	lines   map[string]*line
+	classes map[string]*class
+	// active are the classes that are not parked, the one with the oldest Run first.
+	active ordered[*class]
+	// turn is the pool's place in turns, nil while active is empty.
+	turn *list.Element
+	// parked are the other classes, as *class.
+	parked list.List
+	// freed are the parked classes that wait for units on any Pod, freedOn those that wait for units of the Pod.
+	freed   map[*class]struct{}
+	freedOn map[types.UID]map[*class]struct{}
+}
+
+// line is Runs whose verdicts stay the same, in order of creation.
+type line struct {
+	name  string
+	class *class
+	items ordered[*item]
+	place int
+}
+
+// class is lines whose verdicts are the same for now.
+type class struct {
+	name  string
+	pool  *pool
+	lines ordered[*line]
+	place int
+	// turn is the class's place in pool.parked, nil while it is not parked. The rest is what it waits for then.
+	parked  bool
+	turn    *list.Element
+	wakeOn  framework.Events
+	freedOn []types.UID
+	seeks   []sought
+}
+
+// pool returns the queue of a Runtime.
+func (q *Queue) pool(key types.NamespacedName) *pool {
+	p, ok := q.pools[key]
+	if !ok {
+		p = &pool{
+			key: key, lines: map[string]*line{}, classes: map[string]*class{},
+			active: newOrdered(olderHead, func(c *class) *int { return &c.place }),
+			freed:  map[*class]struct{}{}, freedOn: map[types.UID]map[*class]struct{}{},
+		}
+		q.pools[key] = p
+	}
+	return p
+}
+
+func (p *pool) class(name string) *class {
+	c, ok := p.classes[name]
+	if !ok {
+		c = &class{name: name, pool: p, lines: newOrdered(olderLine, func(l *line) *int { return &l.place })}
+		p.classes[name] = c
+	}
+	return c
+}
+
+// insert puts an item into a line. A new line is a class of its own name.
+func (q *Queue) insert(i *item, name string) {
+	p := q.pool(i.run.RuntimeKey())
+	l, ok := p.lines[name]
+	if !ok {
+		l = &line{name: name, items: newOrdered(older, func(i *item) *int { return &i.place })}
+		p.lines[name] = l
+	}
+	i.line = l
+	l.items.push(i)
+	if !ok {
+		q.join(l, p.class(name))
+		return
+	}
+	l.class.refresh(l)
+}
+
+// withdraw takes an item out of its line, and the line with it when it was the last.
+func (q *Queue) withdraw(i *item) {
+	l := i.line
+	l.items.remove(i)
+	if l.items.len() > 0 {
+		l.class.refresh(l)
+		return
+	}
+	p := l.class.pool
+	q.leave(l)
+	delete(p.lines, l.name)
+	if len(p.lines) == 0 {
+		delete(q.pools, p.key)
+	}
+}
+
+// refresh brings the places of a line and of its class in order after the line's oldest Run may have changed.
+func (c *class) refresh(l *line) {
+	c.lines.fix(l)
+	if !c.parked {
+		c.pool.active.fix(c)
+	}
+}
+
+// join puts a line into a class.
+func (q *Queue) join(l *line, c *class) {
+	l.class = c
+	c.lines.push(l)
+	switch {
+	case c.parked:
+	case c.lines.len() == 1:
+		q.activate(c)
+	default:
+		c.pool.active.fix(c)
+	}
+}
+
+// leave takes a line out of its class, and the class with it when it was the last.
+func (q *Queue) leave(l *line) {
+	c := l.class
+	c.lines.remove(l)
+	switch {
+	case c.lines.len() == 0 && c.parked:
+		q.forgetWaits(c)
+		delete(c.pool.classes, c.name)
+	case c.lines.len() == 0:
+		q.deactivate(c)
+		delete(c.pool.classes, c.name)
+	case !c.parked:
+		c.pool.active.fix(c)
+	}
+}
+
+// park makes a class wait for what helps against a verdict.
+func (q *Queue) park(c *class, run *framework.RunInfo, v Verdict) {
+	p := c.pool
+	if c.parked {
+		q.forgetWaits(c)
+	} else {
+		q.deactivate(c)
+	}
+	c.parked, c.wakeOn, c.turn = true, v.WakeOn, p.parked.PushBack(c)
+	if v.WakeOn.Has(framework.CapacityFreed) {
+		if v.FreedOn == nil {
+			p.freed[c] = struct{}{}
+		}
+		c.freedOn = v.FreedOn
+		for _, pod := range v.FreedOn {
+			if p.freedOn[pod] == nil {
+				p.freedOn[pod] = map[*class]struct{}{}
+			}
+			p.freedOn[pod][c] = struct{}{}
+		}
+	}
+	q.seekers.enter(c, run)
+}
+
+func (q *Queue) unpark(c *class) {
+	q.forgetWaits(c)
+	q.activate(c)
+}
+
+// forgetWaits undoes park, except that the class is not active then.
+func (q *Queue) forgetWaits(c *class) {
+	p := c.pool
+	q.seekers.withdraw(c)
+	delete(p.freed, c)
+	for _, pod := range c.freedOn {
+		delete(p.freedOn[pod], c)
+		if len(p.freedOn[pod]) == 0 {
+			delete(p.freedOn, pod)
+		}
+	}
+	p.parked.Remove(c.turn)
+	c.parked, c.wakeOn, c.freedOn, c.turn = false, 0, nil, nil
+}
+
+// activate puts a class among those to try, and gives its Runtime a turn if it has none yet.
+func (q *Queue) activate(c *class) {
+	p := c.pool
+	p.active.push(c)
+	if p.turn == nil {
+		p.turn = q.turns.PushBack(p)
+	}
+}
+
+// deactivate undoes activate. A Runtime without a class to try loses its turn at once: nobody may ever ask for it.
+func (q *Queue) deactivate(c *class) {
+	p := c.pool
+	p.active.remove(c)
+	if p.active.len() == 0 {
+		q.turns.Remove(p.turn)
+		p.turn = nil
+	}
+}
+
+func older(a, b *item) bool { return a.order.Before(b.order) }
+
+// olderLine orders lines by their oldest Run. One that is being taken out may have none; it goes first.
+func olderLine(a, b *line) bool {
+	switch {
+	case a.items.len() == 0:
+		return b.items.len() > 0
+	case b.items.len() == 0:
+		return false
+	}
+	return older(a.items.first(), b.items.first())
+}
+
+// olderHead orders classes by their oldest line. One that is being taken out may have none; it goes first.
+func olderHead(a, b *class) bool {
+	switch {
+	case a.lines.len() == 0:
+		return b.lines.len() > 0
+	case b.lines.len() == 0:
+		return false
+	}
+	return olderLine(a.lines.first(), b.lines.first())
+}
