@@ -20,7 +20,7 @@ import (
 	"kruntimes.io/kruntimes/statuspatch"
 )
 
-// RunReconciler ends Runs that nobody else can end, and deletes finished Runs after their time to live. It writes the
+// RunReconciler ends or hands back Runs that nobody else can, and deletes finished Runs after their time to live. It writes the
 // status of a Run only while the Run has no Pod or after its Pod is gone: in between, runtimed of that Pod does.
 type RunReconciler struct {
 	// Client reads from the cache that CacheByObject describes, and writes.
@@ -126,6 +126,8 @@ func (r *RunReconciler) Reconcile(ctx context.Context, request reconcile.Request
 	switch v.action {
 	case actionEnd:
 		err = r.end(ctx, run, v)
+	case actionHandBack:
+		err = r.handBack(ctx, run, v)
 	case actionDelete:
 		err = r.delete(ctx, run)
 	case actionNone:
@@ -160,6 +162,29 @@ func (r *RunReconciler) podOf(ctx context.Context, run *corev1alpha1.Run) (*core
 func (r *RunReconciler) end(ctx context.Context, run *corev1alpha1.Run, v verdict) error {
 	after := run.DeepCopy()
 	finish(&after.Status, run.Generation, v, r.Clock.Now())
+	if err := r.patch(ctx, run, after); err != nil {
+		return err
+	}
+	ctrl.LoggerFrom(ctx).Info("Ended Run", "phase", v.phase, "reason", v.reason, "pod", run.Status.AssignedPod)
+	return nil
+}
+
+// handBack gives the Run back to the scheduler for its next attempt.
+func (r *RunReconciler) handBack(ctx context.Context, run *corev1alpha1.Run, v verdict) error {
+	after, ok := run.HandedBack(corev1alpha1.AttemptEnd{Reason: v.reason, Message: v.message, Time: r.Clock.Now()})
+	if !ok {
+		return nil // never: the verdict rests on the same rule
+	}
+	if err := r.patch(ctx, run, after); err != nil {
+		return err
+	}
+	ctrl.LoggerFrom(ctx).Info("Handed Run back", "reason", v.reason, "pod", run.Status.AssignedPod,
+		"nextAttempt", after.Status.Attempt, "nextAttemptTime", after.Status.NextAttemptTime)
+	return nil
+}
+
+// patch stores the status of after over that of run.
+func (r *RunReconciler) patch(ctx context.Context, run, after *corev1alpha1.Run) error {
 	patch, err := statuspatch.ForRun(corev1alpha1.WriterLifecycle, run, after)
 	if err != nil {
 		return fmt.Errorf("building the patch: %w", err)
@@ -167,7 +192,6 @@ func (r *RunReconciler) end(ctx context.Context, run *corev1alpha1.Run, v verdic
 	if err := r.Client.Status().Patch(ctx, after, client.RawPatch("application/merge-patch+json", patch)); err != nil {
 		return fmt.Errorf("patching the status: %w", err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Ended Run", "phase", v.phase, "reason", v.reason, "pod", run.Status.AssignedPod)
 	return nil
 }
 

@@ -19,6 +19,8 @@ const (
 	actionNone action = iota
 	// actionEnd writes the phase of the verdict.
 	actionEnd
+	// actionHandBack gives the Run back to the scheduler for its next attempt.
+	actionHandBack
 	// actionDelete deletes the Run.
 	actionDelete
 )
@@ -33,7 +35,7 @@ const podRecheck = time.Minute
 // verdict is what becomes of a Run.
 type verdict struct {
 	action action
-	// phase, reason and message are set for actionEnd.
+	// phase is set for actionEnd, reason and message for actionHandBack as well.
 	phase   corev1alpha1.RunPhase
 	reason  corev1alpha1.RunReason
 	message string
@@ -45,7 +47,8 @@ type verdict struct {
 //
 //  1. A finished Run is deleted when its time to live is over.
 //  2. A Run without a Pod whose end is asked for is cancelled.
-//  3. A Run whose Pod is gone has failed, or is cancelled when its end was asked for.
+//  3. A Run whose Pod is gone is handed back where its retry policy has another attempt; else it has failed, or is
+//     cancelled when its end was asked for.
 //  4. A Run whose Pod is about to go is looked at again when the Pod's time is up, or before.
 //  5. A Run whose Pod is there is looked at again from time to time.
 func judge(run *corev1alpha1.Run, pod *corev1.Pod, now time.Time) verdict {
@@ -54,19 +57,36 @@ func judge(run *corev1alpha1.Run, pod *corev1.Pod, now time.Time) verdict {
 		return expire(run, now)
 	case !phase.IsActive():
 		if run.Spec.CancelRequested {
-			return cancelled("cancelled before it was assigned to a Pod")
+			return cancelled(beforeAssignment(run))
 		}
 		return verdict{}
 	case pod == nil && run.Spec.CancelRequested:
 		return cancelled(fmt.Sprintf("cancelled; its Pod %s is gone", run.Status.AssignedPod))
 	case pod == nil:
-		return verdict{action: actionEnd, phase: corev1alpha1.RunFailed, reason: corev1alpha1.RunReasonRuntimePodLost,
-			message: fmt.Sprintf("Pod %s is gone, and nobody reported how the execution ended", run.Status.AssignedPod)}
+		return lost(run, now)
 	case !pod.DeletionTimestamp.IsZero():
 		return verdict{recheck: min(lostAt(pod).Sub(now), podRecheck)}
 	default:
 		return verdict{recheck: podRecheck}
 	}
+}
+
+// lost is the verdict on a Run whose Pod is gone.
+func lost(run *corev1alpha1.Run, now time.Time) verdict {
+	v := verdict{action: actionEnd, phase: corev1alpha1.RunFailed, reason: corev1alpha1.RunReasonRuntimePodLost,
+		message: fmt.Sprintf("Pod %s is gone, and nobody reported how the execution ended", run.Status.AssignedPod)}
+	if _, ok := run.NextAttempt(v.reason, now); ok {
+		v.action, v.phase = actionHandBack, ""
+	}
+	return v
+}
+
+// beforeAssignment says when a Run without a Pod was cancelled.
+func beforeAssignment(run *corev1alpha1.Run) string {
+	if attempt := run.CurrentAttempt(); attempt > 1 {
+		return fmt.Sprintf("cancelled before attempt %d was assigned to a Pod", attempt)
+	}
+	return "cancelled before it was assigned to a Pod"
 }
 
 func cancelled(message string) verdict {
@@ -103,9 +123,12 @@ func isHere(run *corev1alpha1.Run, pod *corev1.Pod, now time.Time) bool {
 // lostAt is when a Pod that is being deleted counts as lost. Its deletionTimestamp is the end of its grace period.
 func lostAt(pod *corev1.Pod) time.Time { return pod.DeletionTimestamp.Add(graceMargin) }
 
-// finish puts the verdict into a status. Everything else of it stays.
+// finish puts the verdict into a status. Everything else of it stays, except an exit code that is not the last attempt's.
 func finish(status *corev1alpha1.RunStatus, generation int64, v verdict, now time.Time) {
 	completion := metav1.NewMicroTime(now)
+	if status.Phase.IsActive() {
+		status.ExitCode = nil // an earlier attempt's
+	}
 	status.Phase, status.Reason, status.Message = v.phase, v.reason, v.message
 	status.ObservedGeneration = generation
 	status.CompletionTime = &completion

@@ -39,18 +39,34 @@ func TestJudge(t *testing.T) {
 	leavingLate := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: ptr.To(metav1.NewTime(epoch.Add(10 * time.Minute)))}}
 	lost := verdict{action: actionEnd, phase: corev1alpha1.RunFailed, reason: corev1alpha1.RunReasonRuntimePodLost,
 		message: "Pod p is gone, and nobody reported how the execution ended"}
+	handedBack := verdict{action: actionHandBack, reason: lost.reason, message: lost.message}
+	retried := func(r *corev1alpha1.Run) { r.Spec.RetryPolicy = &corev1alpha1.RetryPolicy{MaxAttempts: 3} }
+	waitsAgain := func(r *corev1alpha1.Run) {
+		retried(r)
+		r.Status.Attempt, r.Status.NextAttemptTime = 2, ptr.To(metav1.NewMicroTime(epoch.Add(time.Hour)))
+	}
 	cases := map[string]struct {
 		run  *corev1alpha1.Run
 		pod  *corev1.Pod
 		want verdict
 	}{
-		"a waiting Run":                              {runIn("Pending", nil), nil, verdict{}},
-		"a waiting Run, cancelled":                   {runIn("Pending", cancel), nil, cancelled("cancelled before it was assigned to a Pod")},
-		"a Run on its Pod":                           {runIn("Running", nil), healthy, verdict{recheck: time.Minute}},
-		"a Run on its Pod, cancelled":                {runIn("Running", cancel), healthy, verdict{recheck: time.Minute}},
-		"a Run on a Pod that leaves":                 {runIn("Running", nil), leaving, verdict{recheck: 50 * time.Second}},
-		"a Run on a Pod that leaves late":            {runIn("Running", nil), leavingLate, verdict{recheck: time.Minute}},
-		"a scheduled Run without its Pod":            {runIn("Scheduled", nil), nil, lost},
+		"a waiting Run":                             {runIn("Pending", nil), nil, verdict{}},
+		"a waiting Run, cancelled":                  {runIn("Pending", cancel), nil, cancelled("cancelled before it was assigned to a Pod")},
+		"a Run on its Pod":                          {runIn("Running", nil), healthy, verdict{recheck: time.Minute}},
+		"a Run on its Pod, cancelled":               {runIn("Running", cancel), healthy, verdict{recheck: time.Minute}},
+		"a Run on a Pod that leaves":                {runIn("Running", nil), leaving, verdict{recheck: 50 * time.Second}},
+		"a Run on a Pod that leaves late":           {runIn("Running", nil), leavingLate, verdict{recheck: time.Minute}},
+		"a scheduled Run without its Pod":           {runIn("Scheduled", nil), nil, lost},
+		"a Run without its Pod, with attempts left": {runIn("Running", retried), nil, handedBack},
+		"the same in its last attempt":              {runIn("Running", func(r *corev1alpha1.Run) { retried(r); r.Status.Attempt = 3 }), nil, lost},
+		"the same, cancelled":                       {runIn("Running", func(r *corev1alpha1.Run) { retried(r); cancel(r) }), nil, cancelled("cancelled; its Pod p is gone")},
+		"the same, with other reasons to retry": {runIn("Running", func(r *corev1alpha1.Run) {
+			retried(r)
+			r.Spec.RetryPolicy.RetryOn = []corev1alpha1.RunReason{corev1alpha1.RunReasonOOMKilled}
+		}), nil, lost},
+		"a Run with its Pod, with attempts left":     {runIn("Running", retried), healthy, verdict{recheck: time.Minute}},
+		"a Run that waits for its next attempt":      {runIn("Pending", waitsAgain), nil, verdict{}},
+		"the same, cancelled while it waits":         {runIn("Pending", func(r *corev1alpha1.Run) { waitsAgain(r); cancel(r) }), nil, cancelled("cancelled before attempt 2 was assigned to a Pod")},
 		"a running Run without its Pod":              {runIn("Running", nil), nil, lost},
 		"a running Run without its Pod, cancelled":   {runIn("Running", cancel), nil, cancelled("cancelled; its Pod p is gone")},
 		"a finished Run":                             {runIn("Succeeded", nil), nil, verdict{}},
@@ -107,6 +123,11 @@ func TestVerdictsFollowTheTable(t *testing.T) {
 		for _, cancelled := range []bool{false, true} {
 			run := runIn(phase, func(r *corev1alpha1.Run) { r.Spec.CancelRequested = cancelled })
 			v := judge(run, nil, epoch)
+			run.Spec.RetryPolicy = &corev1alpha1.RetryPolicy{MaxAttempts: 2}
+			if again := judge(run, nil, epoch); again.action == actionHandBack &&
+				!corev1alpha1.CanTransition(phase, corev1alpha1.RunPending, corev1alpha1.WriterLifecycle) {
+				t.Errorf("a Run is handed back from %s, which the table refuses", phase)
+			}
 			if v.action == actionEnd && !corev1alpha1.CanTransition(phase, v.phase, corev1alpha1.WriterLifecycle) {
 				t.Errorf("verdict on %s (cancelled: %t) is %s, which the table refuses", phase, cancelled, v.phase)
 			}

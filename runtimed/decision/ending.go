@@ -58,7 +58,7 @@ type OutputsError struct {
 	Message string
 }
 
-// Result is how a Run ends.
+// Result is how an attempt ends, and the Run with it when it is not tried again.
 type Result struct {
 	// Phase is the terminal phase.
 	Phase corev1alpha1.RunPhase

@@ -33,6 +33,25 @@ func RunningStatus(run *corev1alpha1.Run, start time.Time) *corev1alpha1.Run {
 	return after
 }
 
+// EndStatus returns run with the status that follows from the end of its attempt: handed back for the next attempt where
+// the retry policy has one left, else terminal. start is zero when nothing ran.
+func EndStatus(run *corev1alpha1.Run, r Result, start, end time.Time) *corev1alpha1.Run {
+	r = Final(r, run)
+	after, ok := run.HandedBack(corev1alpha1.AttemptEnd{
+		Reason: r.Reason, Message: statuspatch.Bounded(r.Message, maxMessage), ExitCode: r.ExitCode, Time: end,
+	})
+	if ok {
+		return after
+	}
+	return TerminalStatus(run, r, start, end)
+}
+
+// IsRetried tells whether EndStatus hands run back.
+func IsRetried(run *corev1alpha1.Run, r Result, end time.Time) bool {
+	_, ok := run.NextAttempt(Final(r, run).Reason, end)
+	return ok
+}
+
 // TerminalStatus returns run with the status of an execution that ended as r says. start is zero when nothing ran.
 func TerminalStatus(run *corev1alpha1.Run, r Result, start, end time.Time) *corev1alpha1.Run {
 	after := run.DeepCopy()

@@ -228,11 +228,16 @@ func (c *claim) output(attempt *logs.Attempt) server.OutputFunc {
 	}
 }
 
-// clean removes what the execution left, and then its marker.
-func (c *claim) clean() {
+// removeDirectory removes what the execution left.
+func (c *claim) removeDirectory() {
 	if err := c.e.Area.Remove(c.id); err != nil {
 		c.log.Error(err, "Could not remove the directory of the execution")
 	}
+}
+
+// clean removes what the execution left, and then its marker.
+func (c *claim) clean() {
+	c.removeDirectory()
 	if err := c.e.State.Unmark(c.id); err != nil {
 		c.log.Error(err, "Could not remove the marker of the execution")
 	}

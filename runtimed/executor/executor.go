@@ -5,6 +5,9 @@
 //
 //	seen -> staged -> server connected -> marked -> executing -> ended -> status written -> removed -> unmarked
 //
+// A Run that its retry policy tries again is handed back instead of getting a terminal status, and its directory is
+// removed before that: its next attempt may come to this Pod at once, and is another claim.
+//
 // A claim that is done stays as a tombstone until the API says that the Run left the Pod: events that were under way
 // before its terminal status must not start it again.
 package executor
@@ -186,6 +189,7 @@ func (e *Executor) see(run *corev1alpha1.Run, first bool) {
 	if e.ending {
 		return
 	}
+	e.leaveEarlier(k)
 	id := executionID(run)
 	c := newClaim(e, run, id)
 	found := decision.Found{Run: run, Marked: e.marked[id], First: first, BootChanged: e.State.BootChanged()}
@@ -194,6 +198,16 @@ func (e *Executor) see(run *corev1alpha1.Run, first bool) {
 		c.carry(e.ctx, found)
 		e.finish(k, c)
 	})
+}
+
+// leaveEarlier ends the claims of earlier attempts of a Run that has come back for another one. The caller holds the lock.
+func (e *Executor) leaveEarlier(k key) {
+	for attempt := k.attempt - 1; attempt > 0; attempt-- {
+		earlier := key{uid: k.uid, attempt: attempt}
+		if c := e.claims[earlier]; c != nil {
+			e.leave(earlier, c)
+		}
+	}
 }
 
 // leave tells a claim that its Run is not on this Pod any more, and forgets it when it is done. The caller holds the lock.

@@ -12,23 +12,31 @@ import (
 	"kruntimes.io/kruntimes/statuspatch"
 )
 
-// end closes the log and writes the terminal status.
+// end closes the log and writes the status that follows: a terminal one, or one that hands the Run back for its next
+// attempt. Nothing of this attempt may be left when the next one begins, so its directory is removed before that.
 func (c *claim) end(ctx context.Context, attempt logEnder, result decision.Result, start time.Time) {
 	if err := attempt.End(); err != nil {
 		c.log.Error(err, "Could not end the log")
 	}
 	end := c.e.Clock.Now()
+	if decision.IsRetried(c.current(), result, end) {
+		c.removeDirectory()
+	}
 	written := c.write(ctx, nil, &desired{
 		after: func(run *corev1alpha1.Run) *corev1alpha1.Run {
-			return decision.TerminalStatus(run, decision.Final(result, run), start, end)
+			return decision.EndStatus(run, result, start, end)
 		},
 		refused: func(refusal error) { result = decision.Refused(result, refusal) },
 	})
-	if written != nil {
+	switch {
+	case written == nil:
+		c.log.Info("Dropped Run", "result", result.Phase)
+	case written.Status.Phase.IsTerminal():
 		c.log.Info("Finished Run", "phase", written.Status.Phase, "reason", written.Status.Reason)
-		return
+	default:
+		c.log.Info("Handed Run back", "reason", written.Status.Reason, "nextAttempt", written.Status.Attempt,
+			"nextAttemptTime", written.Status.NextAttemptTime)
 	}
-	c.log.Info("Dropped Run", "result", result.Phase)
 }
 
 // logEnder is the part of logs.Attempt that the end needs.
