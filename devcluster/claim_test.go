@@ -106,8 +106,11 @@ func TestOnlyDirectoriesOfOursAreRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unmarked, err := os.MkdirTemp(parent, "krt-")
+	unmarked, err := makeSocketDir(state)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(unmarked, ownerName)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _, _ = os.RemoveAll(ours), os.RemoveAll(others), os.RemoveAll(unmarked) })
