@@ -158,9 +158,9 @@ func (e *engine) settle(t *trackedRun) {
 	if t.state != runWaiting {
 		t.state, t.since = runWaiting, now
 	}
-	if at := run.Status.NextAttemptTime; at != nil && at.After(now) {
-		e.delay(t, at.Time)
-		e.explainBackoff(t, at.Time)
+	if at := notBefore(t); at.After(now) {
+		e.delay(t, at)
+		e.explainBackoff(t, run.Status.NextAttemptTime.Time)
 		return
 	}
 	if !e.queue.Has(run.UID) {

@@ -132,7 +132,7 @@ func stripRun(run *corev1alpha1.Run) *corev1alpha1.Run {
 		ObjectMeta: stripMeta(&run.ObjectMeta),
 		Spec: corev1alpha1.RunSpec{
 			Runtime: run.Spec.Runtime, Workspace: run.Spec.Workspace, Affinity: run.Spec.Affinity,
-			Resources: run.Spec.Resources, CancelRequested: run.Spec.CancelRequested,
+			Resources: run.Spec.Resources, CancelRequested: run.Spec.CancelRequested, RetryPolicy: run.Spec.RetryPolicy,
 		},
 		Status: corev1alpha1.RunStatus{
 			Phase: s.Phase, ObservedGeneration: s.ObservedGeneration, AssignedPod: s.AssignedPod,

@@ -1,0 +1,147 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+)
+
+// retries gives a Run so many attempts, with a wait before the second.
+func retries(attempts int32, backoff time.Duration) func(*corev1alpha1.Run) {
+	return func(r *corev1alpha1.Run) {
+		r.Spec.RetryPolicy = &corev1alpha1.RetryPolicy{MaxAttempts: attempts, Backoff: &metav1.Duration{Duration: backoff}}
+	}
+}
+
+// handBack stores and shows that the attempt of a Run has failed by a clock that is ahead of the scheduler's.
+func (w *world) handBack(name string, ahead time.Duration) *corev1alpha1.Run {
+	w.t.Helper()
+	after, ok := w.runs[name].HandedBack(corev1alpha1.AttemptEnd{Reason: corev1alpha1.RunReasonTimeout, Time: w.clock.Now().Add(ahead)})
+	if !ok {
+		w.t.Fatalf("Run %s is not tried again", name)
+	}
+	run := w.store(name, func(r *corev1alpha1.Run) { r.Status = after.Status })
+	w.engine.runSeen(run)
+	return run
+}
+
+// bindAll stores and shows what the engine decides now, and returns how much that was.
+func (w *world) bindAll() int {
+	decisions := w.decide()
+	for _, a := range decisions {
+		run := w.store(a.run.Name, assignedTo(a))
+		w.engine.bound(a, run.ResourceVersion)
+		w.engine.runSeen(run)
+	}
+	return len(decisions)
+}
+
+func TestBackoff(t *testing.T) {
+	cases := map[string]struct {
+		ahead time.Duration
+		// early is a moment at which the Run must still wait, late one at which it must not.
+		early, late time.Duration
+	}{
+		"clocks that agree":           {0, 9999 * time.Millisecond, 10 * time.Second},
+		"a node's clock an hour fast": {time.Hour, 9999 * time.Millisecond, 10 * time.Second},
+		"a node's clock a bit slow":   {-4 * time.Second, 5999 * time.Millisecond, 6 * time.Second},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.runtime(1)
+			w.pod("a", "")
+			w.engine.runSeen(w.create("r", "1", retries(3, 10*time.Second)))
+			if w.bindAll() != 1 {
+				t.Fatal("the first attempt was not bound")
+			}
+			w.handBack("r", tc.ahead)
+			a, wait := w.engine.next()
+			if a != nil || wait > tc.late {
+				t.Fatalf("bound at once: %t; the loop sleeps %s", a != nil, wait)
+			}
+			w.clock.Step(tc.early)
+			if w.bindAll() != 0 {
+				t.Fatal("bound before its time")
+			}
+			w.clock.Step(tc.late - tc.early)
+			if w.bindAll() != 1 {
+				t.Fatal("not bound when its time had come")
+			}
+		})
+	}
+}
+
+// TestBackoffHoldsNothing lets a Run wait for its next attempt: its place is free for others meanwhile.
+func TestBackoffHoldsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.runtime(1)
+	w.pod("a", "")
+	w.engine.runSeen(w.create("r", "1", retries(3, time.Minute)))
+	w.bindAll()
+	w.add("other", "1")
+	if w.bindAll() != 0 {
+		t.Fatal("a place was given twice")
+	}
+	w.handBack("r", 0)
+	if w.bindAll() != 1 || w.runs["other"].Status.AssignedPod != "a" {
+		t.Error("the place was not given to the Run that waits for it")
+	}
+}
+
+// TestBackoffIsToldOnce hands a Run back with the condition that says so: the scheduler has nothing to add.
+func TestBackoffIsToldOnce(t *testing.T) {
+	w := newWorld(t)
+	w.runtime(1)
+	w.pod("a", "")
+	w.engine.runSeen(w.create("r", "1", retries(3, time.Minute)))
+	w.bindAll()
+	run := w.handBack("r", 0)
+	w.clock.Step(30 * time.Second)
+	if notices := w.engine.notices(10); len(notices) != 0 {
+		t.Errorf("told again: %+v", notices[0].verdict)
+	}
+	c := meta.FindStatusCondition(run.Status.Conditions, corev1alpha1.RunConditionScheduled)
+	if c == nil || c.Reason != corev1alpha1.ReasonBackoff || c.Status != metav1.ConditionFalse {
+		t.Errorf("condition: %+v", c)
+	}
+}
+
+// TestCancelDuringBackoff takes the Run out of the queue: the lifecycle controller ends it.
+func TestCancelDuringBackoff(t *testing.T) {
+	w := newWorld(t)
+	w.runtime(1)
+	w.pod("a", "")
+	w.engine.runSeen(w.create("r", "1", retries(3, time.Second)))
+	w.bindAll()
+	w.handBack("r", 0)
+	w.engine.runSeen(w.store("r", func(r *corev1alpha1.Run) { r.Spec.CancelRequested = true }))
+	w.clock.Step(time.Hour)
+	if w.bindAll() != 0 {
+		t.Error("a cancelled Run was bound")
+	}
+}
+
+// TestHundredAttemptsWithoutBackoff binds a Run that fails at once, again and again.
+func TestHundredAttemptsWithoutBackoff(t *testing.T) {
+	w := newWorld(t)
+	w.runtime(1)
+	w.pod("a", "")
+	w.engine.runSeen(w.create("r", "1", retries(100, 0)))
+	for attempt := 1; ; attempt++ {
+		if w.bindAll() != 1 {
+			t.Fatalf("attempt %d was not bound", attempt)
+		}
+		if got := w.runs["r"].Status.Attempt; int(got) != attempt {
+			t.Fatalf("attempt %d is numbered %d", attempt, got)
+		}
+		if attempt == 100 {
+			return
+		}
+		w.handBack("r", 0)
+	}
+}
