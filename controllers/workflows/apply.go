@@ -24,6 +24,10 @@ import (
 // ownPolicy is in the name of the policy that keeps others from making children.
 const ownPolicy = "run-identity'"
 
+// interrupted is in the words of an API server that had no time to evaluate the rules of an object, which it calls invalid
+// then.
+const interrupted = "operation interrupted"
+
 // atOnce bounds the requests that one action has under way.
 const atOnce = 16
 
@@ -144,6 +148,8 @@ func (r *WorkflowRunReconciler) createUnderFreeName(ctx context.Context, names [
 func isFinal(err error) bool {
 	var taken *takenError
 	switch {
+	case strings.Contains(err.Error(), interrupted):
+		return false
 	case errors.As(err, &taken), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
 		return true
 	case apierrors.IsForbidden(err):
@@ -182,7 +188,7 @@ func (r *WorkflowRunReconciler) cancel(ctx context.Context, children []*corev1al
 
 // createSnapshot stores the accepted spec in a ControllerRevision and returns its name.
 func (r *WorkflowRunReconciler) createSnapshot(ctx context.Context, owner *workflowsv1alpha1.WorkflowRun) (string, error) {
-	data, err := json.Marshal(snapshotData{Spec: owner.Spec})
+	data, err := canonical(&snapshotData{Spec: owner.Spec})
 	if err != nil {
 		return "", fmt.Errorf("encoding the snapshot: %w", err)
 	}
@@ -206,6 +212,16 @@ func (r *WorkflowRunReconciler) createSnapshot(ctx context.Context, owner *workf
 		return "", fmt.Errorf("creating the snapshot: %w", err)
 	}
 	return name, nil
+}
+
+// canonical encodes a value with its keys in order. The data of a ControllerRevision never changes, and the API server
+// compares bytes: whoever patches its metadata, as the garbage collector does, sends the data back in this order.
+func canonical(value any) ([]byte, error) {
+	ordered, err := runtime.DefaultUnstructuredConverter.ToUnstructured(value)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(ordered)
 }
 
 // snapshotData is what the ControllerRevision of a WorkflowRun holds.

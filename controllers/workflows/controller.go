@@ -58,7 +58,7 @@ func (r *WorkflowRunReconciler) SetupWithManager(mgr ctrl.Manager) error {
 // or is gone. An assignment alone is not worth a write. A child that appears as ended was missed by a watch that broke.
 func childChanges() predicate.Predicate {
 	isNews := func(run *corev1alpha1.Run) bool {
-		return run.Status.Phase == corev1alpha1.RunRunning || run.Status.Phase.IsTerminal()
+		return run.Status.Phase == corev1alpha1.RunRunning || run.Status.Phase.IsTerminal() || waitsFor(run) != ""
 	}
 	return predicate.Funcs{
 		GenericFunc: func(event.GenericEvent) bool { return false },
@@ -70,7 +70,8 @@ func childChanges() predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, ok1 := e.ObjectOld.(*corev1alpha1.Run)
 			after, ok2 := e.ObjectNew.(*corev1alpha1.Run)
-			return ok1 && ok2 && before.Status.Phase != after.Status.Phase && isNews(after)
+			return ok1 && ok2 && isNews(after) &&
+				(before.Status.Phase != after.Status.Phase || waitsFor(before) != waitsFor(after))
 		},
 	}
 }
@@ -102,6 +103,9 @@ func (r *WorkflowRunReconciler) Reconcile(ctx context.Context, request reconcile
 	if err != nil || o == nil {
 		return reconcile.Result{}, err
 	}
+	if wait := r.memory.pace(o); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
 	d := calculate(*o)
 	if err := r.apply(ctx, o, &d); apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
@@ -111,7 +115,7 @@ func (r *WorkflowRunReconciler) Reconcile(ctx context.Context, request reconcile
 	switch err := r.patch(ctx, o, d.status); {
 	case apierrors.IsConflict(err):
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
-	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
+	case err != nil && isFinal(err) && !apierrors.IsForbidden(err):
 		return reconcile.Result{RequeueAfter: nextAction}, r.giveUp(ctx, o, err)
 	case err != nil:
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -144,7 +148,7 @@ func (r *WorkflowRunReconciler) patch(ctx context.Context, o *observation, statu
 	if err := r.Client.Status().Patch(ctx, after, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return fmt.Errorf("patching the status: %w", err)
 	}
-	r.memory.wrote(after)
+	r.memory.wrote(after, o.now)
 	logProgress(ctx, &o.run.Status, &status)
 	return nil
 }

@@ -16,6 +16,11 @@ const (
 	// between.
 	firstHold = time.Second
 	maxHold   = 30 * time.Second
+	// A status of manySteps takes the API server long to write. Where manyChildren of such a WorkflowRun are active, writes
+	// are paceOfChild apart for each of them, up to maxPace, so that one write tells of many ends.
+	manySteps, manyChildren = 128, 4
+	paceOfChild             = 5 * time.Millisecond
+	maxPace                 = 300 * time.Millisecond
 )
 
 // memory is what the controller knows beyond its caches: the newest form of each WorkflowRun that it has written, the
@@ -30,6 +35,8 @@ type memory struct {
 type entry struct {
 	uid     types.UID
 	written *workflowsv1alpha1.WorkflowRun
+	// writtenAt is when the status was written last.
+	writtenAt time.Time
 	// unseen holds the names of created children.
 	unseen map[identity]string
 	holds  map[identity]held
@@ -71,10 +78,29 @@ func (m *memory) newest(cached *workflowsv1alpha1.WorkflowRun) *workflowsv1alpha
 }
 
 // wrote remembers what the API server answered to a write.
-func (m *memory) wrote(run *workflowsv1alpha1.WorkflowRun) {
+func (m *memory) wrote(run *workflowsv1alpha1.WorkflowRun, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.entry(run).written = run
+	e := m.entry(run)
+	e.written, e.writtenAt = run, now
+}
+
+// pace returns how long the next write of a large and busy WorkflowRun has to wait. 0: not at all.
+func (m *memory) pace(o *observation) time.Duration {
+	steps, active := 0, len(recorded(&o.run.Status))
+	for _, js := range o.run.Status.Jobs {
+		steps += len(js.Steps)
+	}
+	if steps <= manySteps || active <= manyChildren || o.endsEarly() {
+		return 0
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entries[keyOf(o.run)]
+	if e == nil || e.uid != o.run.UID {
+		return 0
+	}
+	return max(e.writtenAt.Add(min(time.Duration(active)*paceOfChild, maxPace)).Sub(o.now), 0)
 }
 
 // forget drops all that concerns a WorkflowRun that is gone.

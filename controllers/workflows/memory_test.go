@@ -1,11 +1,13 @@
 package workflows
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 )
 
@@ -34,7 +36,7 @@ func TestNewest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newMemory()
 			if tc.written != nil {
-				m.wrote(tc.written)
+				m.wrote(tc.written, start)
 			}
 			if got := m.newest(tc.cached); got.ResourceVersion != tc.want {
 				t.Errorf("got version %s, want %s", got.ResourceVersion, tc.want)
@@ -79,5 +81,43 @@ func TestUnseenChildren(t *testing.T) {
 	m.saw(run, id)
 	if got := m.unseen(run); len(got) > 0 {
 		t.Errorf("%v are left", got)
+	}
+}
+
+func TestPace(t *testing.T) {
+	status := func(jobs, steps, active int) workflowsv1alpha1.WorkflowRunStatus {
+		s := workflowsv1alpha1.WorkflowRunStatus{Phase: workflowsv1alpha1.WorkflowRunning, Jobs: map[string]workflowsv1alpha1.JobStatus{}}
+		for j := range jobs {
+			js := workflowsv1alpha1.JobStatus{Phase: workflowsv1alpha1.JobRunning}
+			for i := range steps {
+				js.Steps = append(js.Steps, workflowsv1alpha1.StepStatus{Name: fmt.Sprint(i), Phase: corev1alpha1.RunPending})
+			}
+			if j < active {
+				js.Steps[0].RunName = "x"
+			}
+			s.Jobs[fmt.Sprint(j)] = js
+		}
+		return s
+	}
+	cases := map[string]struct {
+		status workflowsv1alpha1.WorkflowRunStatus
+		after  time.Duration
+		want   time.Duration
+	}{
+		"a small one":                     {status(64, 2, 64), 0, 0},
+		"a long chain":                    {status(8, 128, 1), 0, 0},
+		"many children of a large one":    {status(64, 16, 64), 0, 300 * time.Millisecond},
+		"some children of a large one":    {status(64, 16, 10), 20 * time.Millisecond, 30 * time.Millisecond},
+		"long after the last write of it": {status(64, 16, 64), time.Second, 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			m, run := newMemory(), owner("ci", "1")
+			run.Status = tc.status
+			m.wrote(run, start)
+			if got := m.pace(&observation{run: run, now: start.Add(tc.after)}); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strconv"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	"kruntimes.io/kruntimes/statuspatch"
@@ -56,9 +59,10 @@ func projectStep(o observation, step *workflowsv1alpha1.StepStatus, id identity)
 		if child.Status.StartTime != nil {
 			step.StartTime = child.Status.StartTime
 		}
-		if step.StartTime == nil {
-			step.StartTime = micro(child.CreationTimestamp.Time)
+		if step.StartTime == nil { // It was created by a predecessor that did not live to record it.
+			step.StartTime = micro(o.now)
 		}
+		step.Message = statuspatch.Bounded(waitsFor(child), maxStepMessage)
 		if step.Phase.IsTerminal() {
 			step.CompletionTime = child.Status.CompletionTime
 			if step.Phase == corev1alpha1.RunSucceeded { // Nobody can read the outputs of another.
@@ -71,6 +75,18 @@ func projectStep(o observation, step *workflowsv1alpha1.StepStatus, id identity)
 		step.Message = fmt.Sprintf("%s: Run %s is gone; it is not made again, for it may have been executed",
 			workflowsv1alpha1.WordChildDeleted, step.RunName)
 	}
+}
+
+// waitsFor says why a Run that has no Pod waits, where that is worth a word: that all Pods are busy is not, and passes.
+func waitsFor(run *corev1alpha1.Run) string {
+	if run.Status.Phase.OrPending() != corev1alpha1.RunPending {
+		return ""
+	}
+	scheduled := meta.FindStatusCondition(run.Status.Conditions, corev1alpha1.RunConditionScheduled)
+	if scheduled == nil || scheduled.Status != metav1.ConditionFalse || scheduled.Reason == corev1alpha1.ReasonInsufficientCapacity {
+		return ""
+	}
+	return "waits: " + scheduled.Reason + ": " + scheduled.Message
 }
 
 // explain puts into a sentence why a Run did not succeed.

@@ -59,6 +59,9 @@ func (c *checker) checkEnv(path *field.Path, env map[string]workflowsv1alpha1.En
 		case strings.HasPrefix(name, reservedEnv):
 			c.addf(field.ErrorTypeInvalid, path, name, "names that start with %s are reserved", reservedEnv)
 		}
+		if strings.ContainsRune(string(env[name]), 0) {
+			c.addf(field.ErrorTypeInvalid, path, "", "a variable cannot hold a NUL byte")
+		}
 		c.checkText(path, string(env[name]), maxValue, sees)
 	}
 }

@@ -43,8 +43,8 @@ func (c *checker) checkStep(path *field.Path, job string, step *workflowsv1alpha
 	if len(step.With) > 0 && step.Uses == "" {
 		c.add(field.Forbidden(path.Child("with"), "with belongs to a step with uses: hand values to a script with env"))
 	}
-	if step.Timeout != nil && step.Timeout.Duration < minTimeout {
-		c.addf(field.ErrorTypeInvalid, path.Child("timeout"), step.Timeout.Duration.String(), "timeout must be a positive duration such as 90s or 1h30m")
+	if step.Timeout != nil && (step.Timeout.Duration < minTimeout || step.Timeout.Duration > maxTimeout) {
+		c.addf(field.ErrorTypeInvalid, path.Child("timeout"), step.Timeout.Duration.String(), "timeout must be a duration from 1ms to 8760h, such as 90s or 1h30m")
 	}
 	c.checkArtifacts(path.Child("artifacts"), job, step.Artifacts)
 }

@@ -31,7 +31,8 @@ const (
 	maxDescription = 1024
 	// maxArtifactName is in bytes, as a Run's status bounds it.
 	maxArtifactName = 255
-	minTimeout      = time.Millisecond
+	// minTimeout and maxTimeout are the bounds of a Run's timeout.
+	minTimeout, maxTimeout = time.Millisecond, 8760 * time.Hour
 )
 
 // MaxErrors bounds the errors that are reported of one definition. Where there are more, a last one counts the rest.
@@ -134,8 +135,8 @@ func (c *checker) checkSize(spec any) bool {
 	if len(data) <= workflowsv1alpha1.MaxDefinitionBytes {
 		return true
 	}
-	c.addf(field.ErrorTypeTooLong, field.NewPath("spec"), len(data), "the definition has %d bytes as JSON, and may have %d: split it into several Workflows",
-		len(data), workflowsv1alpha1.MaxDefinitionBytes)
+	c.addf(field.ErrorTypeTooLong, field.NewPath("spec"), len(data), "the definition has %d bytes as JSON, and may have %d: split it into several %ss",
+		len(data), workflowsv1alpha1.MaxDefinitionBytes, c.kind)
 	return false
 }
 

@@ -138,8 +138,8 @@ jobs:
 				"spec.jobs[a].steps[2].timeout: Forbidden: a step with uses takes only with: this belongs into the Action that it calls",
 				`spec.jobs[a].steps[3].name: Duplicate value: "both"`,
 				"spec.jobs[a].steps[3].with: Forbidden: with belongs to a step with uses: hand values to a script with env",
-				`spec.jobs[a].steps[4].timeout: Invalid value: "0s": timeout must be a positive duration such as 90s or 1h30m`,
-				`spec.jobs[a].steps[5].timeout: Invalid value: "-1s": timeout must be a positive duration such as 90s or 1h30m`,
+				`spec.jobs[a].steps[4].timeout: Invalid value: "0s": timeout must be a duration from 1ms to 8760h, such as 90s or 1h30m`,
+				`spec.jobs[a].steps[5].timeout: Invalid value: "-1s": timeout must be a duration from 1ms to 8760h, such as 90s or 1h30m`,
 			},
 		},
 		"needs that lead nowhere": {
@@ -388,7 +388,7 @@ func TestBounds(t *testing.T) {
 					job.Steps[i].Run = strings.Repeat("x", 180_000)
 				}
 			},
-			want: []string{"spec: Too long: the definition has 540114 bytes as JSON, and may have 524288: split it into several Workflows"},
+			want: []string{"spec: Too long: the definition has 540114 bytes as JSON, and may have 524288: split it into several WorkflowRuns"},
 		},
 	}
 	for name, tc := range cases {
