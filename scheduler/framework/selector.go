@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+
+	"kruntimes.io/kruntimes/statuspatch"
 )
 
 // Selector selects Runs by their labels. Values are never changed and may be shared. It is written as text, and two with
@@ -59,6 +61,9 @@ func (s *Selector) Matches(l map[string]string) bool { return s.parsed.Matches(l
 
 // String is the selector as kubectl takes it: app=db,tier in (a,b).
 func (s *Selector) String() string { return s.text }
+
+// Bounded is the selector in at most so many bytes, for messages.
+func (s *Selector) Bounded(size int) string { return statuspatch.Bounded(s.text, size) }
 
 // Choices are the ways to find what is selected without looking at every Run: whatever is selected has one of the
 // anchors of each choice. There is none when the selector only names what a Run must not have.

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 )
@@ -116,10 +118,10 @@ func TestClassTellsApartWhatAVerdictMayDependOn(t *testing.T) {
 
 func TestSnapshotCanBeWrittenAndReplayed(t *testing.T) {
 	before := &Snapshot{
-		Generation: 7,
-		Runtime:    &RuntimeInfo{Namespace: "n", Name: "sh", Replicas: 2, Capacity: Resources{{"runs", 4000}}, Trouble: "quota"},
+		Generation: 7, Guarded: true, Neighbours: []Neighbours{{Runs: 1, On: map[types.UID]int{"1": 1}}},
+		Runtime: &RuntimeInfo{Namespace: "n", Name: "sh", Replicas: 2, Capacity: Resources{{"runs", 4000}}, Trouble: "quota"},
 		Pods: []*PodInfo{
-			{Name: "a", UID: "1", Ready: true, Capacity: Resources{{"runs", 4000}}, Used: Resources{{"runs", 1000}}, Runs: 1},
+			{Name: "a", UID: "1", Ready: true, Capacity: Resources{{"runs", 4000}}, Used: Resources{{"runs", 1000}}, Runs: 1, Guards: []*Selector{newSelector(labels.SelectorFromSet(labels.Set{"a": "b"}))}},
 			{Name: "b", UID: "2", Terminating: true, NotReadyReason: "Error"},
 		},
 	}

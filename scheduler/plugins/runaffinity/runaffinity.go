@@ -17,7 +17,6 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/scheduler/framework"
-	"kruntimes.io/kruntimes/statuspatch"
 )
 
 const (
@@ -220,7 +219,7 @@ type selected struct {
 
 // String is put behind the text of a verdict.
 func (s selected) String() string {
-	text := statuspatch.Bounded(s.selector.String(), maxSelector)
+	text := s.selector.Bounded(maxSelector)
 	if s.elsewhere > 0 {
 		text += fmt.Sprintf(" (%d on no Pod of this Runtime)", s.elsewhere)
 	}
