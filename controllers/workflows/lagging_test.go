@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,11 +41,11 @@ type lagging struct {
 	// due tells that the reconciler was asked to look; timer when it wants to look without being asked.
 	due   bool
 	timer time.Time
-	// faults lets writes fail, before or after they are carried out.
-	faults bool
-	// created counts the Runs that were made for each step, executed those that ended as executed.
+	// created counts the Runs that were made for each step.
 	created map[identity]int
 	uids    int
+	// writing lets one write at a time through: an action makes several at once.
+	writing sync.Mutex
 }
 
 // follower is a cache of one kind with its watch.
@@ -67,7 +68,7 @@ func newLagging(t *testing.T, r *rand.Rand, jobs map[string]workflowsv1alpha1.Jo
 	}
 	run := newWorld(t, jobs).run
 	l := &lagging{
-		t: t, r: r, clock: testingclock.NewFakePassiveClock(start), created: map[identity]int{}, faults: true,
+		t: t, r: r, clock: testingclock.NewFakePassiveClock(start), created: map[identity]int{},
 		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(run).
 			WithStatusSubresource(&workflowsv1alpha1.WorkflowRun{}, &corev1alpha1.Run{}).Build(),
 	}
@@ -139,9 +140,8 @@ func (l *lagging) List(ctx context.Context, into client.ObjectList, options ...c
 
 // fault decides what becomes of a write: it may not be carried out, or its answer may be lost.
 func (l *lagging) fault(write func() error) error {
-	if !l.faults {
-		return write()
-	}
+	l.writing.Lock()
+	defer l.writing.Unlock()
 	switch l.r.IntN(12) {
 	case 0:
 		return errLost
