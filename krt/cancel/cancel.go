@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
@@ -78,7 +79,10 @@ func (o *options) complete(args []string) error {
 		o.targets, err = cli.ParseExecutions(args)
 		return err
 	}
-	if len(args) > 1 || (len(args) == 1 && args[0] != "run" && args[0] != "runs") {
+	switch {
+	case len(args) == 1 && strings.HasPrefix(args[0], "w"):
+		return cli.Usagef("-l and --all choose Runs only: name the WorkflowRuns to cancel")
+	case len(args) > 1, len(args) == 1 && args[0] != "run" && args[0] != "runs":
 		return cli.Usagef("give names, -l or --all, only one of them")
 	}
 	if _, err := labels.Parse(o.selector); err != nil {

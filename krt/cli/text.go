@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,7 +28,7 @@ func OneLine(s string, limit int) string {
 	length := 0
 	for _, r := range strings.TrimRight(s, "\n") {
 		piece := string(r)
-		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
+		if !unicode.IsPrint(r) { // Neither escape sequences nor marks that turn the direction of a line around.
 			piece = strings.Trim(fmt.Sprintf("%q", r), "'")
 		}
 		if length++; length > limit {
