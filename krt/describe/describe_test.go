@@ -66,6 +66,24 @@ func runningRun() *corev1alpha1.Run {
 		ScheduledTime: micro(-60 * time.Second), StartTime: micro(-60*time.Second + 300*time.Microsecond)}}
 }
 
+// retriedRun is at its third attempt, the second of which failed: it waits for it, or executes it.
+func retriedRun(name string, waits bool) *corev1alpha1.Run {
+	run := failedRun()
+	run.ObjectMeta = meta(name, 5*time.Minute)
+	run.Spec = corev1alpha1.RunSpec{Runtime: "bash", Source: &corev1alpha1.RunSource{Inline: "false"}, RetryPolicy: run.Spec.RetryPolicy}
+	run.Spec.RetryPolicy.MaxAttempts, run.Spec.RetryPolicy.RetryOn = 5, nil
+	run.Status.ScheduledTime, run.Status.Conditions = micro(-70*time.Second), nil
+	after, _ := run.HandedBack(corev1alpha1.AttemptEnd{Reason: corev1alpha1.RunReasonScriptFailed, Message: "Exit code 3\ncannot open x",
+		ExitCode: ptr.To[int32](3), Time: noon.Add(-500 * time.Millisecond)})
+	if waits {
+		return after
+	}
+	after.Status.Phase, after.Status.AssignedPod, after.Status.AssignedPodUID = corev1alpha1.RunRunning, "bash-1", "uid-of-bash-1"
+	after.Status.NextAttemptTime, after.Status.Conditions = nil, nil
+	after.Status.ScheduledTime, after.Status.StartTime = micro(-2*time.Second), micro(-2*time.Second+5*time.Millisecond)
+	return after
+}
+
 func bash() *corev1alpha1.Runtime {
 	return &corev1alpha1.Runtime{ObjectMeta: meta("bash", time.Hour), Spec: corev1alpha1.RuntimeSpec{
 		Replicas: ptr.To[int32](3), Capacity: corev1.ResourceList{"runs": resource.MustParse("4"), "example.com/gpu": resource.MustParse("1")},
@@ -104,7 +122,8 @@ func events() []client.Object {
 func describeAll(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var stdout bytes.Buffer
-	objects := append(append(pods(), events()...), failedRun(), waitingRun(), runningRun(), bash())
+	objects := append(append(pods(), events()...), failedRun(), waitingRun(), runningRun(), bash(),
+		retriedRun("backoff", true), retriedRun("retried", false))
 	orphan := waitingRun()
 	orphan.ObjectMeta, orphan.Spec.Runtime, orphan.Status = meta("orphan", time.Second), "nope", corev1alpha1.RunStatus{}
 	c := fake.NewClientBuilder().WithScheme(cli.NewScheme()).WithObjects(append(objects, orphan)...).
@@ -130,6 +149,8 @@ func TestPages(t *testing.T) {
 		"a Run that failed":             {args: []string{"run", "failed"}, golden: "run-failed.txt"},
 		"a Run that waits":              {args: []string{"run/waiting"}, golden: "run-waiting.txt"},
 		"a Run that is being cancelled": {args: []string{"run", "running"}, golden: "run-running.txt"},
+		"a Run between two attempts":    {args: []string{"run", "backoff"}, golden: "run-backoff.txt"},
+		"a Run in a further attempt":    {args: []string{"run", "retried"}, golden: "run-retried.txt"},
 		"a Run of a missing Runtime":    {args: []string{"run", "orphan"}, golden: "run-orphan.txt"},
 		"a Runtime in trouble":          {args: []string{"runtime", "bash"}, golden: "runtime.txt"},
 	}

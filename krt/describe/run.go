@@ -56,13 +56,18 @@ func (v *runView) head(p *page) {
 		phase += " (" + reason + ")"
 	}
 	p.field("Phase", phase)
-	if message := cmp.Or(runs.Message(run), follow.Waiting(run, p.now.Sub(run.CreationTimestamp.Time))); message != string(status.Phase) {
+	message := runs.Message(run)
+	if message == "attempt "+runs.LastAttempt(run) {
+		message = "" // said below
+	}
+	if message = cmp.Or(message, follow.Waiting(run, p.now.Sub(run.CreationTimestamp.Time))); message != string(status.Phase) {
 		p.field("Message", message)
 	}
-	if status.ExitCode != nil {
+	if status.ExitCode != nil && runs.LastAttempt(run) == "" {
 		p.field("Exit code", fmt.Sprint(*status.ExitCode))
 	}
-	p.field("Attempt", v.attempt())
+	p.field("Attempt", runs.Attempt(run))
+	p.field("Last attempt", runs.LastAttempt(run))
 	if status.AssignedPod != "" {
 		p.field("Pod", fmt.Sprintf("%s (uid %s)", status.AssignedPod, status.AssignedPodUID))
 	}
@@ -82,28 +87,25 @@ func (v *runView) runtimeState() string {
 	return fmt.Sprintf(" (%d of %d Pods ready)", v.runtime.Status.ReadyReplicas, v.runtime.DesiredReplicas())
 }
 
-func (v *runView) attempt() string {
-	if v.run.Status.Attempt == 0 {
-		return ""
-	}
-	text := fmt.Sprint(v.run.Status.Attempt)
-	if policy := v.run.Spec.RetryPolicy; policy != nil {
-		text += fmt.Sprintf(" of %d", max(policy.MaxAttempts, 1))
-	}
-	return text
-}
-
 // times is the course of the Run: each moment, and how long what came before it took.
 func (v *runView) times(p *page) {
 	run, status := v.run, v.run.Status
 	p.field("Created", p.ago(run.CreationTimestamp.Time))
 	if status.ScheduledTime != nil {
-		p.field("Assigned", fmt.Sprintf("%s, waited %s", stamp(status.ScheduledTime), runs.Waited(run, p.now)))
+		text := stamp(status.ScheduledTime)
+		if waited := runs.Waited(run, p.now); waited != "" {
+			text += ", waited " + waited
+		}
+		p.field("Assigned", text)
 	} else if !status.Phase.IsTerminal() {
 		p.field("Waiting for", runs.Waited(run, p.now))
 	}
 	if status.NextAttemptTime != nil && status.Phase == corev1alpha1.RunPending {
-		p.field("Next attempt", stamp(status.NextAttemptTime))
+		text := "not before " + stamp(status.NextAttemptTime)
+		if wait := status.NextAttemptTime.Sub(p.now); wait > 0 {
+			text += ", in " + runs.Duration(wait)
+		}
+		p.field("Next attempt", text)
 	}
 	if status.StartTime != nil {
 		text := stamp(status.StartTime)
@@ -227,7 +229,10 @@ func quantities(list corev1.ResourceList) string {
 }
 
 func retries(r *corev1alpha1.RetryPolicy) string {
-	text := fmt.Sprintf("up to %d attempts", max(r.MaxAttempts, 1))
+	if r.Attempts() == 1 {
+		return "none"
+	}
+	text := fmt.Sprintf("up to %d attempts", r.Attempts())
 	if r.Backoff != nil && r.MaxBackoff != nil {
 		text += fmt.Sprintf(", %s to %s apart", runs.Duration(r.Backoff.Duration), runs.Duration(r.MaxBackoff.Duration))
 	}

@@ -88,19 +88,31 @@ type follower struct {
 	since time.Time
 	// told is what has been told last about waiting.
 	told string
-	// current is the attempt whose output is being delivered, nil when there is none.
-	current *running
-	// last is the attempt that was delivered last, or is being delivered.
+	// deliveries are the attempts whose output is not delivered yet, in order. The first is being delivered. An attempt
+	// may end, and others begin and end, while one before it is.
+	deliveries []*delivery
+	// last is the attempt that was seen last.
 	last attempt
 }
 
-// running is the delivery of one attempt.
-type running struct {
+// delivery is the delivery of one attempt.
+type delivery struct {
+	attempt attempt
 	// over is closed when the attempt is known to have ended.
 	over   chan struct{}
 	isOver bool
-	// end receives how the delivery ended.
+	// end receives how the delivery ended; nil until it begins.
 	end chan error
+	// words are said once the output is delivered.
+	words []string
+}
+
+// ended notes that the attempt has ended.
+func (d *delivery) ended() {
+	if !d.isOver {
+		d.isOver = true
+		close(d.over)
+	}
 }
 
 func (f *follower) result() Result {
@@ -109,7 +121,7 @@ func (f *follower) result() Result {
 
 // finished tells whether nothing more can come.
 func (f *follower) finished() bool {
-	if f.current != nil {
+	if len(f.deliveries) > 0 {
 		return false
 	}
 	a, assigned := attemptOf(f.run)
@@ -118,13 +130,13 @@ func (f *follower) finished() bool {
 
 // ended returns the channel on which the present delivery ends; nil, which blocks, when there is none.
 func (f *follower) ended() <-chan error {
-	if f.current == nil {
+	if len(f.deliveries) == 0 {
 		return nil
 	}
-	return f.current.end
+	return f.deliveries[0].end
 }
 
-// isLast tells whether a is the attempt delivered last.
+// isLast tells whether a is the attempt seen last.
 func (f *follower) isLast(a attempt) bool {
 	return a.number == f.last.number && a.podUID == f.last.podUID
 }
@@ -144,35 +156,46 @@ func (f *follower) see(ctx context.Context, s Sight) error {
 		f.since = f.Clock.Now()
 		f.tellChange(before)
 	}
-	a, assigned := attemptOf(f.run)
-	if f.current != nil && (f.deleted || f.run.Status.Phase.IsTerminal() || !assigned || !f.isLast(a)) && !f.current.isOver {
-		f.current.isOver = true
-		close(f.current.over)
-	}
+	f.queue()
 	f.start(ctx)
 	return nil
 }
 
-// start begins with the delivery of the Run's present attempt, unless that has been done, or another is under way.
-func (f *follower) start(ctx context.Context) {
+// queue notes the Run's present attempt for delivery, and which attempts are over.
+func (f *follower) queue() {
 	a, assigned := attemptOf(f.run)
-	if f.current != nil || !assigned || f.isLast(a) {
+	if over := f.deleted || f.run.Status.Phase.IsTerminal() || !assigned; over || !f.isLast(a) {
+		for _, d := range f.deliveries {
+			d.ended()
+		}
+	}
+	if !assigned || f.isLast(a) {
 		return
 	}
 	f.last = a
-	f.current = &running{over: make(chan struct{}), end: make(chan error, 1)}
+	d := &delivery{attempt: a, over: make(chan struct{})}
 	if f.deleted || f.run.Status.Phase.IsTerminal() {
-		f.current.isOver = true
-		close(f.current.over)
+		d.ended()
 	}
-	r, tail := f.reader(a), f.Tail
+	f.deliveries = append(f.deliveries, d)
+}
+
+// start begins with the next delivery, unless one is under way.
+func (f *follower) start(ctx context.Context) {
+	if len(f.deliveries) == 0 || f.deliveries[0].end != nil {
+		return
+	}
+	d := f.deliveries[0]
+	d.end = make(chan error, 1)
+	r, tail := f.reader(d.attempt), f.Tail
 	f.Tail = nil // of a further attempt, everything is new
-	go func(c *running) { c.end <- r.complete(ctx, c.over, tail) }(f.current)
+	go func() { d.end <- r.complete(ctx, d.over, tail) }()
 }
 
 // attemptEnded takes in how the delivery of an attempt ended.
 func (f *follower) attemptEnded(ctx context.Context, err error) error {
-	f.current = nil
+	words := f.deliveries[0].words
+	f.deliveries = f.deliveries[1:]
 	var local *WriteError
 	var gone *PodGoneError
 	switch {
@@ -184,6 +207,9 @@ func (f *follower) attemptEnded(ctx context.Context, err error) error {
 		f.Sink.Talk("Pod %s is gone; output that is not shown above is lost", gone.Pod)
 	case err != nil:
 		f.Sink.Talk("%v", err)
+	}
+	for _, text := range words {
+		f.talk("%s", text)
 	}
 	f.start(ctx)
 	return nil
@@ -198,7 +224,7 @@ func (f *follower) talk(format string, args ...any) {
 // tellWaiting tells what the Run waits for, once for each reason.
 func (f *follower) tellWaiting() {
 	text := Waiting(f.run, f.Clock.Since(f.since))
-	if text == "" || text == f.told || f.deleted {
+	if text == "" || text == f.told || f.deleted || len(f.deliveries) > 0 && f.run.Status.Phase == corev1alpha1.RunPending {
 		return
 	}
 	f.told = text
@@ -212,12 +238,32 @@ func (f *follower) tellChange(before *corev1alpha1.Run) {
 	status := f.run.Status
 	switch {
 	case status.Attempt > before.Status.Attempt && before.Status.Attempt > 0:
-		f.talk("Run %s: attempt %d ended%s; attempt %d follows", f.run.Name, status.Attempt-1, because(f.run), status.Attempt)
+		f.tellAfterOutput(fmt.Sprintf("Run %s: attempt %d ended%s; attempt %d follows%s",
+			f.run.Name, status.Attempt-1, because(f.run), status.Attempt, f.pause()))
 		f.told = ""
 	case status.Phase == corev1alpha1.RunRunning && f.told != "":
 		f.talk("Run %s runs on Pod %s", f.run.Name, status.AssignedPod)
 		f.told = ""
 	}
+}
+
+// tellAfterOutput says something that comes after the output of all attempts that have been seen.
+func (f *follower) tellAfterOutput(text string) {
+	if n := len(f.deliveries); n > 0 {
+		f.deliveries[n-1].words = append(f.deliveries[n-1].words, text)
+		return
+	}
+	f.talk("%s", text)
+}
+
+// pause says how long the next attempt waits, ready to be appended to a sentence.
+func (f *follower) pause() string {
+	if next := f.run.Status.NextAttemptTime; next != nil {
+		if wait := next.Sub(f.Clock.Now()); wait >= time.Second {
+			return " in " + runs.Duration(wait.Round(time.Second))
+		}
+	}
+	return ""
 }
 
 // because returns the reason in the status of a Run, ready to be appended to a sentence. What a script said itself on
@@ -226,6 +272,8 @@ func because(run *corev1alpha1.Run) string {
 	switch {
 	case run.Status.Reason == "":
 		return ""
+	case run.Status.Reason == corev1alpha1.RunReasonScriptFailed && run.Status.ExitCode != nil:
+		return fmt.Sprintf(" (%s, exit code %d)", run.Status.Reason, *run.Status.ExitCode)
 	case run.Status.Message == "" || run.Status.Reason == corev1alpha1.RunReasonScriptFailed:
 		return fmt.Sprintf(" (%s)", run.Status.Reason)
 	}

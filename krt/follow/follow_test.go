@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/runtimed/logrecord"
@@ -199,6 +200,46 @@ func TestFollow(t *testing.T) {
 			},
 			want:     "first\nsecond\n",
 			wantTalk: []string{"Run build: attempt 1 ended (ScriptFailed); attempt 2 follows"},
+		},
+		"retries that are faster than the delivery of their output": {
+			story: func(s *scene) {
+				pass(time.Millisecond) // the fake cluster shows nothing of what was before the watch
+				for attempt := int32(1); attempt <= 3; attempt++ {
+					line, end := rec(time.Now(), fmt.Sprintf("attempt %d", attempt)), endRec(time.Now())
+					line.Attempt, end.Attempt = attempt, attempt
+					s.log.write(line, end)
+					s.assign(attempt, "pod-a", "uid-a")
+					if attempt == 3 {
+						break
+					}
+					s.update(func(st *corev1alpha1.RunStatus) {
+						st.Phase, st.Attempt, st.AssignedPod, st.AssignedPodUID = corev1alpha1.RunPending, attempt+1, "", ""
+						st.Reason, st.ExitCode = corev1alpha1.RunReasonScriptFailed, ptr.To(attempt)
+					})
+				}
+				s.finish(corev1alpha1.RunSucceeded)
+			},
+			want: "attempt 1\nattempt 2\nattempt 3\n",
+			wantTalk: []string{
+				"Run build: attempt 1 ended (ScriptFailed, exit code 1); attempt 2 follows",
+				"Run build: attempt 2 ended (ScriptFailed, exit code 2); attempt 3 follows",
+			},
+		},
+		"a retry that waits is announced with its wait": {
+			story: func(s *scene) {
+				s.assign(1, "pod-a", "uid-a")
+				s.log.write(rec(time.Now(), "first"), endRec(time.Now()))
+				pass(time.Millisecond)
+				next := metav1.NewMicroTime(time.Now().Add(90 * time.Second))
+				s.update(func(st *corev1alpha1.RunStatus) {
+					st.Phase, st.Attempt, st.AssignedPod, st.AssignedPodUID = corev1alpha1.RunPending, 2, "", ""
+					st.Reason, st.Message, st.NextAttemptTime = corev1alpha1.RunReasonTimeout, "Stopped after the timeout of 1s", &next
+				})
+				pass(time.Second / 2)
+				s.finish(corev1alpha1.RunCancelled)
+			},
+			want:     "first\n",
+			wantTalk: []string{"Run build: attempt 1 ended (Timeout: Stopped after the timeout of 1s); attempt 2 follows in 1m30s"},
 		},
 		"a retry on another Pod, the first having vanished": {
 			story: func(s *scene) {

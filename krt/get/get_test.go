@@ -44,8 +44,11 @@ func objects() []client.Object {
 	cancelling.Spec.CancelRequested = true
 	elsewhere := run("elsewhere", time.Hour, corev1alpha1.RunStatus{Phase: corev1alpha1.RunPending})
 	elsewhere.Namespace, elsewhere.Labels = "other", map[string]string{"team": "data"}
+	retried := run("retried", time.Minute, corev1alpha1.RunStatus{Phase: corev1alpha1.RunRunning, Attempt: 2, AssignedPod: "bash-2", Reason: corev1alpha1.RunReasonScriptFailed,
+		Message: "Exit code 3", ExitCode: ptr.To[int32](3), ScheduledTime: micro(-9 * time.Second), StartTime: micro(-8 * time.Second)})
+	retried.Spec.RetryPolicy = &corev1alpha1.RetryPolicy{MaxAttempts: 3}
 	return []client.Object{
-		run("succeeded", 26*time.Hour, corev1alpha1.RunStatus{Phase: corev1alpha1.RunSucceeded, ExitCode: ptr.To[int32](0), Attempt: 1, AssignedPod: "bash-1",
+		retried, run("succeeded", 26*time.Hour, corev1alpha1.RunStatus{Phase: corev1alpha1.RunSucceeded, ExitCode: ptr.To[int32](0), Attempt: 1, AssignedPod: "bash-1",
 			ScheduledTime: micro(-26*time.Hour + 20*time.Millisecond), StartTime: micro(-26 * time.Hour), CompletionTime: micro(-26*time.Hour + 120*time.Millisecond)}),
 		run("failed", 3*time.Hour, corev1alpha1.RunStatus{Phase: corev1alpha1.RunFailed, Reason: corev1alpha1.RunReasonScriptFailed, ExitCode: ptr.To[int32](3), Attempt: 2,
 			AssignedPod: "bash-2", Message: "cannot open x\n\x1b[31mred\x1b[0m", ScheduledTime: micro(-2 * time.Hour), StartTime: micro(-2 * time.Hour), CompletionTime: micro(-2*time.Hour + 83*time.Second)}),

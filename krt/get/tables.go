@@ -65,7 +65,7 @@ func (l layout) runRow(run *corev1alpha1.Run, now time.Time) []string {
 		cells = append(cells, run.Namespace)
 	}
 	exit, took := "", ""
-	if run.Status.ExitCode != nil {
+	if run.Status.ExitCode != nil && !run.Status.Phase.IsActive() { // else it is an earlier attempt's
 		exit = fmt.Sprint(*run.Status.ExitCode)
 	}
 	if d, ok := runs.Execution(run, now); ok {
@@ -73,11 +73,7 @@ func (l layout) runRow(run *corev1alpha1.Run, now time.Time) []string {
 	}
 	cells = append(cells, run.Name, run.Spec.Runtime, l.phase(run), runs.Reason(run), exit, took, age(run.CreationTimestamp, now))
 	if l.wide {
-		attempt := ""
-		if run.Status.Attempt > 0 {
-			attempt = fmt.Sprint(run.Status.Attempt)
-		}
-		cells = append(cells, attempt, runs.Waited(run, now), run.Status.AssignedPod,
+		cells = append(cells, runs.Attempt(run), runs.Waited(run, now), run.Status.AssignedPod,
 			cli.OneLine(runs.Message(run), messageWidth))
 	}
 	return cells

@@ -33,6 +33,9 @@ type options struct {
 	factory    *cli.Factory
 }
 
+// endingWidth bounds what is said about the end of an earlier attempt.
+const endingWidth = 120
+
 const long = `Show the output of a Run, byte for byte: what it wrote to stdout on stdout, and to stderr on stderr.
 
 The output is in the log of the Pod that executed the Run, and lives as long as that Pod and its log. Of a Run that was
@@ -167,10 +170,25 @@ func show(ctx context.Context, o *options, f follow.Options) error {
 
 // noOutput says why a Run without a Pod has no output.
 func noOutput(f *cli.Factory, run *corev1alpha1.Run) error {
+	if attempt := run.CurrentAttempt(); attempt > 1 {
+		return betweenAttempts(f, run, attempt)
+	}
 	if run.Status.Phase.IsTerminal() {
 		return fmt.Errorf("the Run %s has no output: it ended (%s) before it got a Pod", run.Name, run.Status.Phase)
 	}
 	why := follow.Waiting(run, time.Hour)
 	return cli.WithHint(fmt.Errorf("the Run %s has no output yet; it waits: %s", run.Name, why),
+		"`%s logs %s -f -n %s` waits for it", f.Name, run.Name, run.Namespace)
+}
+
+// betweenAttempts says why a Run that was handed back has no output: its status does not name the Pod any more in which
+// the attempt before was made.
+func betweenAttempts(f *cli.Factory, run *corev1alpha1.Run, attempt int32) error {
+	if run.Status.Phase.IsTerminal() {
+		return fmt.Errorf("the last attempt of the Run %s has no output: the Run ended (%s) before attempt %d got a Pod",
+			run.Name, run.Status.Phase, attempt)
+	}
+	return cli.WithHint(fmt.Errorf("attempt %d of the Run %s has no output yet; it waits: %s; attempt %s",
+		attempt, run.Name, follow.Waiting(run, time.Hour), cli.OneLine(runs.LastAttempt(run), endingWidth)),
 		"`%s logs %s -f -n %s` waits for it", f.Name, run.Name, run.Namespace)
 }

@@ -103,6 +103,12 @@ func TestShow(t *testing.T) {
 		"a Run that waits": {status: corev1alpha1.RunStatus{Phase: corev1alpha1.RunPending, Conditions: []metav1.Condition{{Type: corev1alpha1.RunConditionScheduled,
 			Status: metav1.ConditionFalse, Reason: corev1alpha1.ReasonNoPods, Message: "Runtime bash is scaled to 0"}}},
 			wantErr: "the Run build has no output yet; it waits: Runtime bash is scaled to 0 (NoPods)", wantHint: "`krt logs build -f -n team` waits for it"},
+		"a Run between two attempts": {status: corev1alpha1.RunStatus{Phase: corev1alpha1.RunPending, Attempt: 2, Reason: corev1alpha1.RunReasonScriptFailed, Message: "Exit code 1",
+			Conditions: []metav1.Condition{{Type: corev1alpha1.RunConditionScheduled, Status: metav1.ConditionFalse, Reason: corev1alpha1.ReasonBackoff, Message: "attempt 2 is not tried before noon"}}},
+			wantErr:  "attempt 2 of the Run build has no output yet; it waits: attempt 2 is not tried before noon (Backoff); attempt 1 ended: ScriptFailed, Exit code 1",
+			wantHint: "`krt logs build -f -n team` waits for it"},
+		"a Run that was cancelled between two attempts": {status: corev1alpha1.RunStatus{Phase: corev1alpha1.RunCancelled, Attempt: 2},
+			wantErr: "the last attempt of the Run build has no output: the Run ended (Cancelled) before attempt 2 got a Pod"},
 		"a Run that never had a Pod": {status: corev1alpha1.RunStatus{Phase: corev1alpha1.RunCancelled}, wantErr: "the Run build has no output: it ended (Cancelled) before it got a Pod"},
 	}
 	for name, tc := range cases {

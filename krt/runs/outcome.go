@@ -70,8 +70,11 @@ func Execution(run *corev1alpha1.Run, now time.Time) (time.Duration, bool) {
 }
 
 // Waited says how long the Run waited, or has been waiting, for the Pod of its present attempt. A creation time has whole
-// seconds, and so has the answer.
+// seconds, and so has the answer. It is empty for a further attempt: a Run does not tell when it began to wait for it.
 func Waited(run *corev1alpha1.Run, now time.Time) string {
+	if run.CurrentAttempt() > 1 {
+		return ""
+	}
 	end := now
 	if run.Status.ScheduledTime != nil {
 		end = run.Status.ScheduledTime.Time
@@ -120,7 +123,32 @@ func seconds(d time.Duration, digits int) string {
 	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(d.Seconds(), 'f', digits, 64), "0"), ".") + "s"
 }
 
-// Reason returns the one word that says why the Run is where it is: the terminal reason, or what it waits for.
+// Attempt says which attempt the Run is at, and how many it has: "2 of 3". It is empty before the first.
+func Attempt(run *corev1alpha1.Run) string {
+	switch {
+	case run.Status.Attempt == 0:
+		return ""
+	case run.Spec.RetryPolicy == nil:
+		return strconv.Itoa(int(run.Status.Attempt))
+	}
+	return fmt.Sprintf("%d of %d", run.Status.Attempt, run.Spec.RetryPolicy.Attempts())
+}
+
+// LastAttempt says how the attempt before the present one ended, while that is known: until the present one has ended.
+func LastAttempt(run *corev1alpha1.Run) string {
+	status := run.Status
+	if status.Phase.IsTerminal() || status.Attempt < 2 || status.Reason == "" {
+		return ""
+	}
+	text := fmt.Sprintf("%d ended: %s", status.Attempt-1, status.Reason)
+	if status.Message != "" {
+		text += ", " + status.Message
+	}
+	return text
+}
+
+// Reason returns the one word that says why the Run is where it is: the terminal reason, or what it waits for. Why the
+// attempt before the present one ended is none.
 func Reason(run *corev1alpha1.Run) string {
 	switch {
 	case run.Status.Phase.IsTerminal():
@@ -131,13 +159,16 @@ func Reason(run *corev1alpha1.Run) string {
 	if c := waitingFor(run); c != nil {
 		return c.Reason
 	}
-	return string(run.Status.Reason)
+	return ""
 }
 
 // Message returns the sentence that belongs to Reason.
 func Message(run *corev1alpha1.Run) string {
-	if c := waitingFor(run); c != nil && !run.Status.Phase.IsTerminal() {
+	if c := waitingFor(run); c != nil {
 		return c.Message
+	}
+	if last := LastAttempt(run); last != "" {
+		return "attempt " + last
 	}
 	return run.Status.Message
 }
