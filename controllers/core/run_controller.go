@@ -179,7 +179,7 @@ func (r *RunReconciler) handBack(ctx context.Context, run *corev1alpha1.Run, v v
 		return err
 	}
 	ctrl.LoggerFrom(ctx).Info("Handed Run back", "reason", v.reason, "pod", run.Status.AssignedPod,
-		"nextAttempt", after.Status.Attempt, "nextAttemptTime", after.Status.NextAttemptTime)
+		"nextAttempt", after.Status.Attempt)
 	return nil
 }
 

@@ -63,7 +63,7 @@ func (f *Failure) String() string {
 // stood between two of its steps.
 func FirstFailure(run *workflowsv1alpha1.WorkflowRun) *Failure {
 	var first *Item
-	cancelling := Phase(run) == workflowsv1alpha1.WorkflowCancelled || (run.Spec.CancelRequested && !Phase(run).IsTerminal())
+	cancelling := isCancelling(run)
 	consider := func(item Item) {
 		asked := (run.Spec.CancelRequested || cancelling) && item.Phase == string(corev1alpha1.RunCancelled)
 		if item.state() == failed && !asked && (first == nil || endsBefore(&item, first)) {
@@ -87,6 +87,11 @@ func FirstFailure(run *workflowsv1alpha1.WorkflowRun) *Failure {
 		return &Failure{Phase: string(run.Status.Phase), Message: run.Status.Message}
 	}
 	return nil
+}
+
+// isCancelling tells whether a WorkflowRun was cancelled, or is about to be.
+func isCancelling(run *workflowsv1alpha1.WorkflowRun) bool {
+	return Phase(run) == workflowsv1alpha1.WorkflowCancelled || (run.Spec.CancelRequested && !Phase(run).IsTerminal())
 }
 
 // leaves returns the steps that have Runs of their own.

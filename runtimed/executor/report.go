@@ -34,8 +34,7 @@ func (c *claim) end(ctx context.Context, attempt logEnder, result decision.Resul
 	case written.Status.Phase.IsTerminal():
 		c.log.Info("Finished Run", "phase", written.Status.Phase, "reason", written.Status.Reason)
 	default:
-		c.log.Info("Handed Run back", "reason", written.Status.Reason, "nextAttempt", written.Status.Attempt,
-			"nextAttemptTime", written.Status.NextAttemptTime)
+		c.log.Info("Handed Run back", "reason", written.Status.Reason, "nextAttempt", written.Status.Attempt)
 	}
 }
 

@@ -1,6 +1,7 @@
 package validate
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
@@ -43,10 +44,15 @@ func (c *checker) checkStep(path *field.Path, job string, step *workflowsv1alpha
 	if len(step.With) > 0 && step.Uses == "" {
 		c.add(field.Forbidden(path.Child("with"), "with belongs to a step with uses: hand values to a script with env"))
 	}
-	if step.Timeout != nil && (step.Timeout.Duration < minTimeout || step.Timeout.Duration > maxTimeout) {
-		c.addf(field.ErrorTypeInvalid, path.Child("timeout"), step.Timeout.Duration.String(), "timeout must be a duration from 1ms to 8760h, such as 90s or 1h30m")
-	}
+	c.checkTimeout(path.Child("timeout"), step.Timeout)
 	c.checkArtifacts(path.Child("artifacts"), job, step.Artifacts)
+}
+
+// checkTimeout checks the bound of an execution.
+func (c *checker) checkTimeout(path *field.Path, timeout *metav1.Duration) {
+	if timeout != nil && (timeout.Duration < minTimeout || timeout.Duration > maxTimeout) {
+		c.addf(field.ErrorTypeInvalid, path, timeout.Duration.String(), "timeout must be a duration from 1ms to 8760h, such as 90s or 1h30m")
+	}
 }
 
 // checkActionCall checks a step that calls an Action.
