@@ -96,8 +96,8 @@ func (m *memory) pace(o *observation) time.Duration {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.entries[keyOf(o.run)]
-	if e == nil || e.uid != o.run.UID {
+	e := m.known(o.run)
+	if e == nil {
 		return 0
 	}
 	return max(e.writtenAt.Add(min(time.Duration(active)*paceOfChild, maxPace)).Sub(o.now), 0)
@@ -134,7 +134,7 @@ func (m *memory) created(run *workflowsv1alpha1.WorkflowRun, id identity, name s
 func (m *memory) saw(run *workflowsv1alpha1.WorkflowRun, id identity) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.entries[keyOf(run)]; e != nil && e.uid == run.UID {
+	if e := m.known(run); e != nil {
 		delete(e.unseen, id)
 	}
 }
@@ -143,7 +143,7 @@ func (m *memory) saw(run *workflowsv1alpha1.WorkflowRun, id identity) {
 func (m *memory) unseen(run *workflowsv1alpha1.WorkflowRun) map[identity]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.entries[keyOf(run)]; e != nil && e.uid == run.UID {
+	if e := m.known(run); e != nil {
 		return maps.Clone(e.unseen)
 	}
 	return nil
@@ -153,8 +153,8 @@ func (m *memory) unseen(run *workflowsv1alpha1.WorkflowRun) map[identity]string 
 func (m *memory) holds(run *workflowsv1alpha1.WorkflowRun) map[identity]hold {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.entries[keyOf(run)]
-	if e == nil || e.uid != run.UID || len(e.holds) == 0 {
+	e := m.known(run)
+	if e == nil || len(e.holds) == 0 {
 		return nil
 	}
 	holds := make(map[identity]hold, len(e.holds))
@@ -164,12 +164,20 @@ func (m *memory) holds(run *workflowsv1alpha1.WorkflowRun) map[identity]hold {
 	return holds
 }
 
+// known returns the entry of exactly this WorkflowRun, or nil.
+func (m *memory) known(run *workflowsv1alpha1.WorkflowRun) *entry {
+	if e := m.entries[keyOf(run)]; e != nil && e.uid == run.UID {
+		return e
+	}
+	return nil
+}
+
+// entry returns the entry of a WorkflowRun, a new one where there is none.
 func (m *memory) entry(run *workflowsv1alpha1.WorkflowRun) *entry {
-	key := keyOf(run)
-	e := m.entries[key]
-	if e == nil || e.uid != run.UID {
+	e := m.known(run)
+	if e == nil {
 		e = &entry{uid: run.UID, unseen: map[identity]string{}, holds: map[identity]held{}}
-		m.entries[key] = e
+		m.entries[keyOf(run)] = e
 	}
 	return e
 }
