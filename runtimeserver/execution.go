@@ -25,24 +25,36 @@ type execution struct {
 	id     string
 	spec   *runtimev1.Execute
 
+	// The server guards these. queued tells that the execution is in ready, reported that its end was sent once, or that
+	// nobody is there to hear it. room is closed, and replaced, when the journal may have room again.
+	journal  journal
+	queued   bool
+	reported bool
+	room     chan struct{}
+
 	mu         sync.Mutex
 	supervisor *supervisorProcess // nil until the spec was handed over
 	stop       *runtimev1.Stop    // the latest Stop
 	overdue    *time.Timer        // kills a supervisor that does not carry out a Stop
 }
 
-// run runs the execution to its end. It returns when a session took Exited, or ctx is done.
+func newExecution(s *server, spec *runtimev1.Execute) *execution {
+	id := spec.GetExecutionId()
+	return &execution{server: s, id: id, spec: spec, journal: journal{id: id}, room: make(chan struct{})}
+}
+
+// run runs the execution to its end.
 func (e *execution) run(ctx context.Context) {
-	stdout, stdoutEnd, err := newOutput(e.id, runtimev1.OutputStream_OUTPUT_STREAM_STDOUT)
+	stdout, stdoutEnd, err := newOutput(runtimev1.OutputStream_OUTPUT_STREAM_STDOUT)
 	if err != nil {
-		e.server.emit(ctx, e.startFailed(err))
+		e.server.noteExited(e, e.startFailed(err))
 		return
 	}
-	stderr, stderrEnd, err := newOutput(e.id, runtimev1.OutputStream_OUTPUT_STREAM_STDERR)
+	stderr, stderrEnd, err := newOutput(runtimev1.OutputStream_OUTPUT_STREAM_STDERR)
 	if err != nil {
 		_ = unix.Close(stdoutEnd)
 		_ = stdout.pipe.Close()
-		e.server.emit(ctx, e.startFailed(err))
+		e.server.noteExited(e, e.startFailed(err))
 		return
 	}
 	process, exited := e.handOver(ctx, stdoutEnd, stderrEnd)
@@ -54,7 +66,7 @@ func (e *execution) run(ctx context.Context) {
 		_ = stdout.pipe.Close()
 		_ = stderr.pipe.Close()
 	}
-	e.emitExited(ctx, exited)
+	e.server.noteExited(e, exited)
 }
 
 // handOver gives the execution to a supervisor. It returns Exited instead when nothing will run.
@@ -67,7 +79,7 @@ func (e *execution) handOver(ctx context.Context, fds ...int) (*supervisorProces
 	for {
 		process, err := e.server.pool.take(ctx)
 		if err != nil {
-			return nil, e.startFailed(err).GetExited()
+			return nil, e.startFailed(err)
 		}
 		sent, exited := e.send(process, command, fds)
 		if sent || exited != nil {
@@ -92,7 +104,7 @@ func (e *execution) send(process *supervisorProcess, spec *runtimev1.Command, fd
 		if gone {
 			return false, nil
 		}
-		return false, e.startFailed(err).GetExited()
+		return false, e.startFailed(err)
 	}
 	e.supervisor = process
 	return true, nil
@@ -112,10 +124,10 @@ func (e *execution) follow(ctx context.Context, process *supervisorProcess, outp
 		}
 		if event.GetStarted() != nil && !started {
 			started = true
-			e.server.emit(ctx, &event)
+			e.server.noteStarted(e, event.GetStarted())
 			for _, o := range outputs {
 				readers.Go(func() {
-					o.copyTo(func(event *runtimev1.ServerEvent) bool { return e.server.emit(ctx, event) })
+					o.copyTo(func(data []byte) bool { return e.server.noteOutput(ctx, e, o.stream, data) })
 				})
 			}
 		}
@@ -207,13 +219,8 @@ func (e *execution) requestStop(stop *runtimev1.Stop) {
 	})
 }
 
-func (e *execution) emitExited(ctx context.Context, exited *runtimev1.Exited) {
-	e.server.emit(ctx, &runtimev1.ServerEvent{Event: &runtimev1.ServerEvent_Exited{Exited: exited}})
-}
-
-func (e *execution) startFailed(err error) *runtimev1.ServerEvent {
-	exited := e.newExited(runtimev1.ExitCause_EXIT_CAUSE_START_FAILED, codeNothing, err.Error())
-	return &runtimev1.ServerEvent{Event: &runtimev1.ServerEvent_Exited{Exited: exited}}
+func (e *execution) startFailed(err error) *runtimev1.Exited {
+	return e.newExited(runtimev1.ExitCause_EXIT_CAUSE_START_FAILED, codeNothing, err.Error())
 }
 
 func (e *execution) newExited(cause runtimev1.ExitCause, code int32, message string) *runtimev1.Exited {

@@ -71,6 +71,8 @@ type runtimed struct {
 	paused  bool
 	refuse  int // how many streams to refuse before one is welcomed
 	errs    []string
+	// keeps makes the server keep what has ended, silent what was written.
+	keeps, silent bool
 }
 
 // record is what is known of one execution.
@@ -78,9 +80,20 @@ type record struct {
 	started        *runtimev1.Started
 	stdout, stderr bytes.Buffer
 	exited         *runtimev1.Exited
-	// bytes is how much came on both streams; dropped tells that nothing else was kept of it.
-	bytes   int
-	dropped bool
+	// offsets is how much came on each stream, acknowledged how much of it the server knows to have come; dropped tells
+	// that nothing else was kept of it.
+	offsets, acknowledged map[runtimev1.OutputStream]int64
+	dropped               bool
+	// told tells that something of the execution came on the present session, ended that its end did.
+	told, ended bool
+}
+
+// bytes is how much came on both streams.
+func (r *record) bytes() (sum int) {
+	for _, n := range r.offsets {
+		sum += int(n)
+	}
+	return sum
 }
 
 func newRuntimed(tb testing.TB, socket string) *runtimed {
@@ -140,6 +153,12 @@ func (r *runtimed) Connect(stream grpc.BidiStreamingServer[runtimev1.ServerEvent
 	err = stream.Send(&runtimev1.Command{Command: &runtimev1.Command_Welcome{Welcome: &runtimev1.Welcome{Nonce: r.nonce}}})
 	r.hellos = append(r.hellos, hello)
 	r.stream = stream
+	for _, rec := range r.records {
+		rec.told, rec.ended = false, false
+	}
+	for _, id := range hello.GetExecutions() {
+		r.send(&runtimev1.Command{Command: &runtimev1.Command_Attach{Attach: &runtimev1.Attach{ExecutionId: id}}})
+	}
 	r.changed.Broadcast()
 	r.mu.Unlock()
 	for err == nil {
@@ -174,6 +193,17 @@ func (r *runtimed) awaitUnpaused() {
 	}
 }
 
+// send sends a command. The lock is held.
+func (r *runtimed) send(c *runtimev1.Command) {
+	if r.stream != nil {
+		_ = r.stream.Send(c) // a stream that has ended shows where it is read
+	}
+}
+
+func (r *runtimed) broke(format string, args ...any) {
+	r.errs = append(r.errs, fmt.Sprintf(format, args...))
+}
+
 // note records an event and checks the order that the contract promises.
 func (r *runtimed) note(event *runtimev1.ServerEvent) {
 	r.mu.Lock()
@@ -182,38 +212,60 @@ func (r *runtimed) note(event *runtimev1.ServerEvent) {
 	switch e := event.GetEvent().(type) {
 	case *runtimev1.ServerEvent_Started:
 		rec := r.record(e.Started.GetExecutionId())
-		if rec.started != nil || rec.exited != nil {
-			r.errs = append(r.errs, "Started came twice or after Exited: "+e.Started.GetExecutionId())
+		if rec.told {
+			r.broke("Started is not the first event: %v", event)
 		}
-		rec.started = e.Started
+		rec.told, rec.started = true, e.Started
 	case *runtimev1.ServerEvent_Output:
-		rec := r.record(e.Output.GetExecutionId())
-		rec.bytes += len(e.Output.GetData())
-		if size := len(e.Output.GetData()); rec.started == nil || rec.exited != nil || size == 0 || size > 32<<10 {
-			r.errs = append(r.errs, fmt.Sprintf("Output of %d bytes outside of Started and Exited, or of a wrong size", size))
-		}
-		switch {
-		case rec.dropped:
-		case e.Output.GetStream() == runtimev1.OutputStream_OUTPUT_STREAM_STDOUT:
-			rec.stdout.Write(e.Output.GetData())
-		default:
-			rec.stderr.Write(e.Output.GetData())
-		}
+		r.noteOutput(e.Output)
 	case *runtimev1.ServerEvent_Exited:
 		rec := r.record(e.Exited.GetExecutionId())
-		if rec.exited != nil {
-			r.errs = append(r.errs, "Exited came twice: "+e.Exited.GetExecutionId())
+		if rec.ended {
+			r.broke("Exited came twice: %v", event)
 		}
-		rec.exited = e.Exited
+		rec.told, rec.ended, rec.exited = true, true, e.Exited
+		if !r.keeps {
+			r.send(&runtimev1.Command{Command: &runtimev1.Command_Forget{
+				Forget: &runtimev1.Forget{ExecutionId: e.Exited.GetExecutionId()}}})
+		}
 	default:
-		r.errs = append(r.errs, fmt.Sprintf("unexpected event %v", event))
+		r.broke("unexpected event %v", event)
+	}
+}
+
+// noteOutput keeps what is new. The lock is held.
+func (r *runtimed) noteOutput(output *runtimev1.Output) {
+	rec, data := r.record(output.GetExecutionId()), output.GetData()
+	known := rec.offsets[output.GetStream()]
+	if !rec.told || rec.ended || len(data) == 0 || len(data) > 32<<10 || output.GetOffset() > known {
+		r.broke("Output of %d bytes at %d when %d were known, told %t, ended %t",
+			len(data), output.GetOffset(), known, rec.told, rec.ended)
+		return
+	}
+	end := output.GetOffset() + int64(len(data))
+	if end <= known {
+		return // it was told before
+	}
+	data = data[known-output.GetOffset():]
+	rec.offsets[output.GetStream()] = end
+	switch {
+	case rec.dropped:
+	case output.GetStream() == runtimev1.OutputStream_OUTPUT_STREAM_STDOUT:
+		rec.stdout.Write(data)
+	default:
+		rec.stderr.Write(data)
+	}
+	if end-rec.acknowledged[output.GetStream()] >= 16<<10 && !r.silent {
+		rec.acknowledged[output.GetStream()] = end
+		r.send(&runtimev1.Command{Command: &runtimev1.Command_Acknowledge{Acknowledge: &runtimev1.Acknowledge{
+			ExecutionId: output.GetExecutionId(), Stream: output.GetStream(), Bytes: end}}})
 	}
 }
 
 func (r *runtimed) record(id string) *record {
 	rec := r.records[id]
 	if rec == nil {
-		rec = &record{}
+		rec = &record{offsets: map[runtimev1.OutputStream]int64{}, acknowledged: map[runtimev1.OutputStream]int64{}}
 		r.records[id] = rec
 	}
 	return rec

@@ -158,7 +158,7 @@ f $1`
 	r.execute(t, &runtimev1.Execute{
 		ExecutionId: "x", WorkingDirectory: dir, Argv: []string{"/bin/sh", "bomb", "9"}, // 1023 processes at most
 	})
-	r.await(t, "200 processes", func() bool { return r.record("x").bytes >= 400 })
+	r.await(t, "200 processes", func() bool { return r.record("x").bytes() >= 400 })
 	descendants := len(childrenOf(server.cmd.Process.Pid))
 	r.stop(t, "x", 0)
 	if exited := r.awaitExited(t, "x").exited; exited.GetCause() != stoppedCause {

@@ -26,13 +26,12 @@ var buffers = sync.Pool{New: func() any { return new([maxOutput]byte) }}
 
 // output reads one output stream of an execution.
 type output struct {
-	id     string
 	stream runtimev1.OutputStream
 	pipe   *os.File
 }
 
 // newOutput makes a pipe and returns its reader, and the descriptor for the process to write to.
-func newOutput(id string, stream runtimev1.OutputStream) (*output, int, error) {
+func newOutput(stream runtimev1.OutputStream) (*output, int, error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
 		return nil, 0, fmt.Errorf("making a pipe: %w", err)
@@ -43,18 +42,18 @@ func newOutput(id string, stream runtimev1.OutputStream) (*output, int, error) {
 		_ = unix.Close(fds[1])
 		return nil, 0, fmt.Errorf("making a pipe: %w", err)
 	}
-	return &output{id: id, stream: stream, pipe: os.NewFile(uintptr(fds[0]), "output")}, fds[1], nil
+	return &output{stream: stream, pipe: os.NewFile(uintptr(fds[0]), "output")}, fds[1], nil
 }
 
 // copyTo hands everything that is written to emit, in order and at most maxOutput bytes at a time, until the end or
-// until emit reports false.
-func (o *output) copyTo(emit func(*runtimev1.ServerEvent) bool) {
+// until emit reports false. emit must not keep what it is given.
+func (o *output) copyTo(emit func([]byte) bool) {
 	defer func() { _ = o.pipe.Close() }()
 	buffer := buffers.Get().(*[maxOutput]byte)
 	defer buffers.Put(buffer)
 	for {
 		n, err := o.pipe.Read(buffer[:])
-		if n > 0 && !emit(o.event(buffer[:n])) {
+		if n > 0 && !emit(buffer[:n]) {
 			return
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -68,7 +67,7 @@ func (o *output) copyTo(emit func(*runtimev1.ServerEvent) bool) {
 }
 
 // copyLeftover takes what lies in the pipe. It may be much when emit was held up for longer than drainTime.
-func (o *output) copyLeftover(buffer *[maxOutput]byte, emit func(*runtimev1.ServerEvent) bool) {
+func (o *output) copyLeftover(buffer *[maxOutput]byte, emit func([]byte) bool) {
 	raw, err := o.pipe.SyscallConn()
 	if err != nil {
 		return
@@ -79,16 +78,9 @@ func (o *output) copyLeftover(buffer *[maxOutput]byte, emit func(*runtimev1.Serv
 		if err := raw.Control(func(fd uintptr) { n, _ = unix.Read(int(fd), buffer[:]) }); err != nil || n <= 0 {
 			return
 		}
-		if !emit(o.event(buffer[:n])) {
+		if !emit(buffer[:n]) {
 			return
 		}
 		left -= n
 	}
-}
-
-// event copies data: a message must not change once it was handed to gRPC.
-func (o *output) event(data []byte) *runtimev1.ServerEvent {
-	return &runtimev1.ServerEvent{Event: &runtimev1.ServerEvent_Output{Output: &runtimev1.Output{
-		ExecutionId: o.id, Stream: o.stream, Data: append([]byte(nil), data...),
-	}}}
 }

@@ -105,7 +105,7 @@ func TestANoisyExecution(t *testing.T) {
 	before, _ := residentKiB(server.cmd.Process.Pid)
 	r.script(t, "noisy", "yes")
 	for i := range 5 {
-		r.await(t, "output", func() bool { return r.record("noisy").bytes >= (i+1)*muchOutput/5 })
+		r.await(t, "output", func() bool { return r.record("noisy").bytes() >= (i+1)*muchOutput/5 })
 		id := fmt.Sprintf("quiet%d", i)
 		r.script(t, id, "echo quiet")
 		r.awaitExited(t, id)

@@ -22,35 +22,28 @@ type server struct {
 	processes *processes
 	pool      *pool
 	oom       oom.Counter
-	// outbox has no buffer: who has an event waits here until a session takes it. The runtime serves those who wait in
-	// the order of their coming, so no execution starves another one.
-	outbox chan *runtimev1.ServerEvent
 
 	mu       sync.Mutex
-	live     map[string]*execution // those whose Exited was not sent
+	live     map[string]*execution // those that runtimed has not forgotten
 	over     map[string]bool
 	overRing []string // the ids in over, oldest first
-	refusal  string   // why no execution is taken any more
-	ending   bool     // Shutdown came
-	ended    chan struct{}
-	end      sync.Once
+	// ready are the executions that have something for the session, in the order of their coming, so that none starves
+	// another one. wake holds a token when there is one.
+	ready []*execution
+	wake  chan struct{}
+	// deaf tells that nobody will be told anything any more.
+	deaf    bool
+	refusal string // why no execution is taken any more
+	ending  bool   // Shutdown came
+	ended   chan struct{}
+	end     sync.Once
 }
 
 func newServer(log logr.Logger, o Options, processes *processes) *server {
 	return &server{
 		log: log, options: o, processes: processes, pool: newPool(log, processes, o.SpareSupervisors),
-		oom: oom.NewCounter(o.Root), outbox: make(chan *runtimev1.ServerEvent),
+		oom: oom.NewCounter(o.Root), wake: make(chan struct{}, 1),
 		live: map[string]*execution{}, over: map[string]bool{}, ended: make(chan struct{}),
-	}
-}
-
-// emit waits until a session takes event. It reports false when ctx is done before.
-func (s *server) emit(ctx context.Context, event *runtimev1.ServerEvent) bool {
-	select {
-	case s.outbox <- event:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -59,14 +52,19 @@ func (s *server) execute(ctx context.Context, spec *runtimev1.Execute) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := spec.GetExecutionId()
-	if s.live[id] != nil || s.over[id] {
+	if s.over[id] {
 		return
 	}
-	e := &execution{server: s, id: id, spec: spec}
+	if e := s.live[id]; e != nil {
+		s.attach(e)
+		return
+	}
+	e := newExecution(s, spec)
 	s.live[id] = e
+	s.attach(e)
 	if s.refusal != "" {
-		failure := e.startFailed(fmt.Errorf("the runtime server takes no execution: %w", errors.New(s.refusal)))
-		go s.emit(ctx, failure)
+		e.journal.exited = e.startFailed(fmt.Errorf("the runtime server takes no execution: %w", errors.New(s.refusal)))
+		s.announce(e)
 		return
 	}
 	go e.run(ctx)
@@ -110,22 +108,21 @@ func (s *server) isEnding() bool {
 	return s.ending
 }
 
-// checkEnded is called with mu held.
+// checkEnded is called with mu held. The server has ended when every execution is over, and runtimed told so.
 func (s *server) checkEnded() {
-	if s.ending && len(s.live) == 0 {
-		s.end.Do(func() { close(s.ended) })
-	}
-}
-
-// delivered notes that a session sent event.
-func (s *server) delivered(event *runtimev1.ServerEvent) {
-	exited := event.GetExited()
-	if exited == nil {
+	if !s.ending {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	id := exited.GetExecutionId()
+	for _, e := range s.live {
+		if !e.reported {
+			return
+		}
+	}
+	s.end.Do(func() { close(s.ended) })
+}
+
+// remember keeps an id from being executed again. It is called with mu held.
+func (s *server) remember(id string) {
 	delete(s.live, id)
 	if len(s.overRing) == rememberedIDs {
 		delete(s.over, s.overRing[0])
@@ -134,15 +131,4 @@ func (s *server) delivered(event *runtimev1.ServerEvent) {
 	s.over[id] = true
 	s.overRing = append(s.overRing, id)
 	s.checkEnded()
-}
-
-// liveIDs are the executions of which runtimed has not heard the end.
-func (s *server) liveIDs() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ids := make([]string, 0, len(s.live))
-	for id := range s.live {
-		ids = append(ids, id)
-	}
-	return ids
 }

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	protocolVersion = 1
+	protocolVersion = 2
 	// A connection or stream that fails is tried again after minBackoff, doubled each time up to maxBackoff.
 	minBackoff = 20 * time.Millisecond
 	maxBackoff = 500 * time.Millisecond
@@ -31,8 +31,6 @@ var errNotWelcomed = errors.New("runtimed did not answer Hello with Welcome")
 type sessions struct {
 	*server
 	client runtimev1.RuntimedServiceClient
-	// pending is an event that was taken from the outbox and not sent.
-	pending *runtimev1.ServerEvent
 
 	mu       sync.Mutex
 	nonce    string
@@ -65,7 +63,12 @@ func (s *sessions) run(ctx context.Context) {
 			return
 		}
 		if s.isEnding() {
-			s.discard(ctx)
+			// The executions end although nobody can be told any more.
+			s.stopTelling()
+			select {
+			case <-s.ended:
+			case <-ctx.Done():
+			}
 			return
 		}
 		if welcomed {
@@ -87,23 +90,6 @@ func (s *sessions) isOver(ctx context.Context) bool {
 		return true
 	default:
 		return ctx.Err() != nil
-	}
-}
-
-// discard lets the executions end although nobody can be told any more.
-func (s *sessions) discard(ctx context.Context) {
-	if s.pending != nil {
-		s.delivered(s.pending)
-	}
-	for {
-		select {
-		case event := <-s.outbox:
-			s.delivered(event)
-		case <-s.ended:
-			return
-		case <-ctx.Done():
-			return
-		}
 	}
 }
 
@@ -137,7 +123,7 @@ func (s *sessions) greet(stream eventStream) error {
 	s.mu.Lock()
 	nonce := s.nonce
 	s.mu.Unlock()
-	ids := s.liveIDs()
+	ids := s.detachAll()
 	slices.Sort(ids)
 	hello := &runtimev1.Hello{
 		ProtocolVersion: protocolVersion, ServerVersion: s.options.Version, Nonce: nonce, Executions: ids,
@@ -174,6 +160,12 @@ func (s *sessions) receive(ctx context.Context, stream eventStream) error {
 		switch c := command.GetCommand().(type) {
 		case *runtimev1.Command_Execute:
 			s.execute(ctx, c.Execute)
+		case *runtimev1.Command_Attach:
+			s.reattach(c.Attach.GetExecutionId())
+		case *runtimev1.Command_Acknowledge:
+			s.acknowledge(c.Acknowledge)
+		case *runtimev1.Command_Forget:
+			s.forget(c.Forget.GetExecutionId())
 		case *runtimev1.Command_Stop:
 			s.stop(c.Stop)
 		case *runtimev1.Command_Shutdown:
@@ -183,23 +175,24 @@ func (s *sessions) receive(ctx context.Context, stream eventStream) error {
 	}
 }
 
-// send sends events until the stream breaks. Then the event that was not sent is kept for the next session.
+// send sends events until the stream breaks.
 func (s *sessions) send(stream eventStream, broken <-chan error) error {
 	for {
-		if s.pending == nil {
+		event := s.next()
+		if event == nil {
 			select {
-			case s.pending = <-s.outbox:
+			case <-s.wake:
+				continue
 			case err := <-broken:
 				return err
 			case <-s.ended:
 				return s.sayGoodbye(stream, broken)
 			}
 		}
-		if err := stream.Send(s.pending); err != nil {
+		if err := stream.Send(event); err != nil {
 			return fmt.Errorf("sending an event: %w", err)
 		}
-		s.delivered(s.pending)
-		s.pending = nil
+		s.sent(event)
 	}
 }
 

@@ -40,7 +40,7 @@ func TestExecutionsSurviveTheLossOfTheSession(t *testing.T) {
 		r.awaitStdout(t, id, "ready")
 	}
 	r.awaitExited(t, "ended-before")
-	if hello := r.awaitHello(t, 1); hello.GetNonce() != "" || hello.GetProtocolVersion() != 1 || len(hello.GetExecutions()) > 0 {
+	if hello := r.awaitHello(t, 1); hello.GetNonce() != "" || hello.GetProtocolVersion() != 2 || len(hello.GetExecutions()) > 0 {
 		t.Errorf("a new server says %v", hello)
 	}
 
@@ -50,7 +50,7 @@ func TestExecutionsSurviveTheLossOfTheSession(t *testing.T) {
 	r.listen(t)
 
 	want := &runtimev1.Hello{
-		ProtocolVersion: 1, Nonce: r.nonce, Executions: []string{"ends-after", "ends-meanwhile", "is-noisy"},
+		ProtocolVersion: 2, Nonce: r.nonce, Executions: []string{"ends-after", "ends-meanwhile", "is-noisy"},
 	}
 	hello := r.awaitHello(t, 2)
 	if diff := cmp.Diff(want, hello, cmpopts.IgnoreUnexported(runtimev1.Hello{}), cmpopts.IgnoreFields(runtimev1.Hello{}, "ServerVersion")); diff != "" {
@@ -65,6 +65,93 @@ func TestExecutionsSurviveTheLossOfTheSession(t *testing.T) {
 		if diff := cmp.Diff(want, outcomeOf(r.awaitExited(t, id))); diff != "" {
 			t.Errorf("outcome of %s (-want +got):\n%s", id, diff)
 		}
+	}
+}
+
+// restart takes the place of a runtimed that was killed: it knows nothing but the nonce.
+func (r *runtimed) restart(t *testing.T) {
+	t.Helper()
+	r.goAway()
+	r.mu.Lock()
+	r.records = map[string]*record{}
+	r.mu.Unlock()
+	r.listen(t)
+}
+
+func TestARestartedRuntimedHearsWhatItDidNotAcknowledge(t *testing.T) {
+	r, _ := start(t)
+	r.keeps, r.silent = true, true
+	dir := t.TempDir()
+	r.execute(t, &runtimev1.Execute{ExecutionId: "goes-on", WorkingDirectory: dir,
+		Argv: []string{"/bin/sh", "-c", "mkfifo f; echo first; echo second >&2; read x <f; echo third; exit 5"}})
+	r.script(t, "ended", "echo all; exit 6")
+	r.awaitStdout(t, "goes-on", "first")
+	r.awaitExited(t, "ended")
+	r.command(t, &runtimev1.Command{Command: &runtimev1.Command_Acknowledge{Acknowledge: &runtimev1.Acknowledge{
+		ExecutionId: "goes-on", Stream: runtimev1.OutputStream_OUTPUT_STREAM_STDOUT, Bytes: 4}}})
+	r.script(t, "after-that", "true") // commands are carried out in order
+	r.awaitExited(t, "after-that")
+
+	r.goAway()
+	r.mu.Lock()
+	r.records = map[string]*record{}
+	r.record("goes-on").offsets[runtimev1.OutputStream_OUTPUT_STREAM_STDOUT] = 4
+	r.keeps = false
+	r.mu.Unlock()
+	r.listen(t)
+	write(t, filepath.Join(dir, "f"), "go\n", 0o600)
+	for id, want := range map[string]outcome{
+		"goes-on": {Started: true, Cause: exitedCause, Code: 5, Stdout: "t\nthird\n", Stderr: "second\n"},
+		"ended":   {Started: true, Cause: exitedCause, Code: 6, Stdout: "all\n"},
+	} {
+		if diff := cmp.Diff(want, outcomeOf(r.awaitExited(t, id))); diff != "" {
+			t.Errorf("outcome of %s (-want +got):\n%s", id, diff)
+		}
+	}
+	r.script(t, "last", "true")
+	r.awaitExited(t, "last")
+	r.restart(t)
+	for _, id := range r.awaitHello(t, 3).GetExecutions() {
+		if id != "last" { // that it is forgotten may not have come through
+			t.Errorf("%s was forgotten and is still told", id)
+		}
+	}
+}
+
+func TestOutputThatNobodyAcknowledgesHoldsTheExecutionUp(t *testing.T) {
+	r, _ := start(t)
+	r.mu.Lock()
+	r.silent = true
+	r.mu.Unlock()
+	r.script(t, "x", "head -c 1000000 /dev/zero")
+	r.await(t, "64 KiB", func() bool { return r.record("x").bytes() == 64<<10 })
+	r.script(t, "y", "head -c 60000 /dev/zero") // is not held up by the other one
+	r.awaitExited(t, "y")
+	r.mu.Lock()
+	if got := r.record("x").bytes(); got != 64<<10 || r.record("x").exited != nil {
+		t.Errorf("%d bytes came, exited: %v", got, r.record("x").exited)
+	}
+	r.silent = false
+	r.mu.Unlock()
+	r.command(t, &runtimev1.Command{Command: &runtimev1.Command_Acknowledge{Acknowledge: &runtimev1.Acknowledge{
+		ExecutionId: "x", Stream: runtimev1.OutputStream_OUTPUT_STREAM_STDOUT, Bytes: 64 << 10}}})
+	r.awaitExited(t, "x")
+	if got := r.record("x").bytes(); got != 1000000 {
+		t.Errorf("%d bytes came", got)
+	}
+}
+
+func TestForgetEndsWhatStillRuns(t *testing.T) {
+	r, _ := start(t)
+	r.script(t, "x", "trap '' TERM; echo $$; exec yes")
+	left := pids(t, r.awaitStdout(t, "x", "y")[:1])
+	r.command(t, &runtimev1.Command{Command: &runtimev1.Command_Forget{Forget: &runtimev1.Forget{ExecutionId: "x"}}})
+	awaitGone(t, left...)
+	r.script(t, "x", "echo again") // an id is executed once
+	r.script(t, "y", "echo y")
+	r.awaitExited(t, "y")
+	if rec := r.record("x"); rec.exited != nil {
+		t.Errorf("its end was told: %v", rec.exited)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // cursor is the position in the records of one attempt. Records carry no number, but their times never go backwards
-// within an attempt, so a position is a time and how many records of that very time have been delivered.
+// within a log, so a position is a time and how many records of that very time have been delivered.
 type cursor struct {
 	last time.Time
 	at   int
@@ -16,6 +16,9 @@ type cursor struct {
 	resuming bool
 	// passed counts the records of time last that have gone by since the reopening.
 	passed int
+
+	// stdout and stderr are how many bytes have been delivered, as far as the records tell.
+	stdout, stderr int64
 }
 
 // reopen prepares for a read that starts at, or anywhere before, the position.
@@ -36,6 +39,9 @@ func (c *cursor) accept(r logrecord.Record) bool {
 		}
 		c.resuming = false
 	}
+	if c.isRepeated(r) {
+		return false
+	}
 	switch {
 	case r.Time.After(c.last):
 		c.last, c.at = r.Time, 1
@@ -43,4 +49,23 @@ func (c *cursor) accept(r logrecord.Record) bool {
 		c.at++
 	}
 	return true
+}
+
+// isRepeated tells whether a runtimed has written again what its predecessor, which was killed, had written already. It
+// moves the position in the stream past r.
+func (c *cursor) isRepeated(r logrecord.Record) bool {
+	position := &c.stdout
+	if r.Stream == logrecord.Stderr {
+		position = &c.stderr
+	}
+	data, err := r.Bytes()
+	if r.Byte == 0 || err != nil {
+		return false // there is nothing to tell it by
+	}
+	end := r.Byte - 1 + int64(len(data))
+	if end <= *position {
+		return true
+	}
+	*position = end
+	return false
 }

@@ -17,8 +17,11 @@ type ClaimKind string
 const (
 	// ClaimExecute means that the Run is executed.
 	ClaimExecute ClaimKind = "Execute"
-	// ClaimLost means that the Run was started by an earlier runtimed: it is stopped if it still runs, and ends as the
-	// claim's Result says.
+	// ClaimReattach means that the Run was started by an earlier runtimed, and that the runtime server may still know of
+	// it. If it does not, the Run ends as the claim's Result says.
+	ClaimReattach ClaimKind = "Reattach"
+	// ClaimLost means that the Run was started by an earlier runtimed and that nobody can tell what became of it: it is
+	// stopped if it still runs, and ends as the claim's Result says.
 	ClaimLost ClaimKind = "Lost"
 	// ClaimEnd means that the Run ends as the claim's Result says, without being executed.
 	ClaimEnd ClaimKind = "End"
@@ -48,6 +51,8 @@ type Found struct {
 // before is never started again.
 func ForFound(f Found) Claim {
 	switch {
+	case f.Marked && !f.BootChanged:
+		return Claim{Kind: ClaimReattach, Result: Lost()}
 	case f.Marked, f.First && f.BootChanged, f.Run.Status.Phase == corev1alpha1.RunRunning:
 		return Claim{Kind: ClaimLost, Result: Lost()}
 	case StopAsked(f.Run) != StopNone:

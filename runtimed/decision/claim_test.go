@@ -42,6 +42,7 @@ func TestForFound(t *testing.T) {
 		Reason corev1alpha1.RunReason
 	}
 	lost := brief{ClaimLost, corev1alpha1.RunFailed, corev1alpha1.RunReasonExecutionLost}
+	reattach := brief{ClaimReattach, corev1alpha1.RunFailed, corev1alpha1.RunReasonExecutionLost}
 	cancelled := brief{ClaimEnd, corev1alpha1.RunCancelled, corev1alpha1.RunReasonCancelled}
 	cases := map[string]struct {
 		found Found
@@ -51,16 +52,18 @@ func TestForFound(t *testing.T) {
 		"new in the first list": {Found{Run: scheduled(), First: true}, brief{Kind: ClaimExecute}},
 		"new, although the node was started anew":    {Found{Run: scheduled(), BootChanged: true}, brief{Kind: ClaimExecute}},
 		"in the first list after a boot of the node": {Found{Run: scheduled(), First: true, BootChanged: true}, lost},
-		"marked":                                {Found{Run: scheduled(), Marked: true, First: true}, lost},
+		"marked":                                {Found{Run: scheduled(), Marked: true, First: true}, reattach},
+		"marked, and Running":                   {Found{Run: scheduled(isRunning), Marked: true, First: true}, reattach},
+		"marked before a boot of the node":      {Found{Run: scheduled(), Marked: true, BootChanged: true}, lost},
 		"Running, although the marker is gone":  {Found{Run: scheduled(isRunning), First: true}, lost},
-		"marked and cancelled":                  {Found{Run: scheduled(isCancelled), Marked: true}, lost},
+		"marked and cancelled":                  {Found{Run: scheduled(isCancelled), Marked: true}, reattach},
 		"cancelled":                             {Found{Run: scheduled(isCancelled)}, cancelled},
 		"being deleted":                         {Found{Run: scheduled(isDeleted)}, cancelled},
 		"with a git source":                     {Found{Run: scheduled(hasGit)}, brief{Kind: ClaimExecute}},
 		"with a workspace":                      {Found{Run: scheduled(hasWorkspace)}, brief{ClaimEnd, corev1alpha1.RunFailed, corev1alpha1.RunReasonWorkspaceUnavailable}},
 		"with artifact inputs":                  {Found{Run: scheduled(hasInputs)}, brief{ClaimEnd, corev1alpha1.RunFailed, corev1alpha1.RunReasonArtifactInputFailed}},
 		"cancelled before it could be refused":  {Found{Run: scheduled(isCancelled, hasInputs)}, cancelled},
-		"marked, and of a kind that is refused": {Found{Run: scheduled(hasInputs), Marked: true}, lost},
+		"marked, and of a kind that is refused": {Found{Run: scheduled(hasInputs), Marked: true}, reattach},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

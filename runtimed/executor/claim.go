@@ -96,6 +96,8 @@ func (c *claim) carry(ctx context.Context, found decision.Found) {
 	switch decided.Kind {
 	case decision.ClaimExecute:
 		c.execute(ctx, attempt)
+	case decision.ClaimReattach:
+		c.resume(ctx, attempt, decided.Result)
 	case decision.ClaimLost:
 		c.e.awaitStranger(ctx, c.id, c.left)
 		c.end(ctx, attempt, decided.Result, time.Time{})
@@ -106,6 +108,7 @@ func (c *claim) carry(ctx context.Context, found decision.Found) {
 		return // not known to be over: the marker must outlive this process
 	}
 	c.clean()
+	c.e.Server.Forget(c.id)
 }
 
 // execute stages, starts and watches the execution, and reports its end.
@@ -141,10 +144,7 @@ func (c *claim) execute(ctx context.Context, attempt *logs.Attempt) {
 	if !ok {
 		return
 	}
-	ending.Command, ending.Scripted = cmd.GetArgv()[0], inlineScript(run) != ""
-	if source.interpreter != "" {
-		ending.Command, ending.Scripted = source.interpreter, true
-	}
+	ending.Command, ending.Scripted = named(run, source, c.e.Interpreter)
 	c.conclude(ctx, attempt, dir, ending, start)
 }
 
@@ -221,10 +221,12 @@ func (c *claim) awaitServer(ctx context.Context) (*decision.Result, bool) {
 // output writes what the execution writes; the first failure is logged.
 func (c *claim) output(attempt *logs.Attempt) server.OutputFunc {
 	var once sync.Once
-	return func(stream runtimev1.OutputStream, data []byte) {
-		if err := attempt.Write(streamName(stream), data); err != nil {
+	return func(output server.Output) int {
+		pending, err := attempt.Write(streamName(output.Stream), output.Offset, output.Data)
+		if err != nil {
 			once.Do(func() { c.log.Error(err, "Could not write output") })
 		}
+		return pending
 	}
 }
 

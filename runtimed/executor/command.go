@@ -54,6 +54,21 @@ func command(
 	return &runtimev1.Execute{ExecutionId: id, Argv: argv, Env: env, WorkingDirectory: dir.Work()}
 }
 
+// named tells what an execution that cannot find its command could not find, and whether that is an interpreter that the
+// Run did not name.
+func named(run *corev1alpha1.Run, source program, interpreter []string) (command string, scripted bool) {
+	switch {
+	case source.interpreter != "":
+		return source.interpreter, true
+	case len(source.words) > 0:
+		return source.words[0], false
+	case inlineScript(run) != "":
+		return interpreter[0], true
+	default:
+		return run.Spec.Mode.Task.Args[0], false
+	}
+}
+
 // readOutputs returns the outputs that the script left, or why they cannot be had.
 func readOutputs(dir *staging.Directory) (map[string]string, *decision.OutputsError) {
 	var values map[string]string

@@ -8,6 +8,9 @@
 // A Run that its retry policy tries again is handed back instead of getting a terminal status, and its directory is
 // removed before that: its next attempt may come to this Pod at once, and is another claim.
 //
+// A runtimed that was restarted carries on with what its predecessor started, as far as the runtime server still knows
+// of it; see resume.
+//
 // A claim that is done stays as a tombstone until the API says that the Run left the Pod: events that were under way
 // before its terminal status must not start it again.
 package executor
@@ -45,7 +48,7 @@ type Timing struct {
 	StopGrace time.Duration
 	// StopPatience is how long after the grace the server may take to report the end. Default: 60 s.
 	StopPatience time.Duration
-	// ServerPatience is how long the end of a lost execution waits for the server to connect. Default: 5 s.
+	// ServerPatience is how long an execution of an earlier runtimed waits for the server to connect. Default: 30 s.
 	ServerPatience time.Duration
 }
 
@@ -58,7 +61,7 @@ func (t Timing) withDefaults() Timing {
 	set(&t.RunningDelay, 100*time.Millisecond)
 	set(&t.StopGrace, corev1alpha1.StopGrace)
 	set(&t.StopPatience, 60*time.Second)
-	set(&t.ServerPatience, 5*time.Second)
+	set(&t.ServerPatience, 30*time.Second)
 	return t
 }
 
@@ -132,6 +135,13 @@ func (e *Executor) Listed(all []*corev1alpha1.Run) {
 		}
 	}
 	if first {
+		expected := map[string]bool{}
+		for k := range active {
+			if id := idOf(k); e.marked[id] {
+				expected[id] = true
+			}
+		}
+		e.Server.Settle(expected)
 		e.sweep(active)
 	}
 }

@@ -7,12 +7,16 @@ import (
 	"kruntimes.io/kruntimes/runtimed/decision"
 )
 
-// awaitStranger waits until the execution id of an earlier runtimed runs no more. The connection stops it as soon as
-// the server is there; a server that does not come holds nothing up for long.
+// awaitStranger waits for the server, and until the execution id of an earlier runtimed runs no more, which is ended. A
+// server that does not come holds nothing up for long.
 func (e *Executor) awaitStranger(ctx context.Context, id string, left <-chan struct{}) {
-	if !e.await(ctx, e.Server.Up(), left, e.Timing.ServerPatience) {
-		return
+	if e.await(ctx, e.Server.Up(), left, e.Timing.ServerPatience) {
+		e.awaitGone(ctx, id, left)
 	}
+}
+
+// awaitGone ends the execution id of an earlier runtimed, and waits until it runs no more.
+func (e *Executor) awaitGone(ctx context.Context, id string, left <-chan struct{}) {
 	e.await(ctx, e.Server.Gone(id), left, e.Timing.StopPatience)
 }
 

@@ -3,6 +3,7 @@
 //
 // Concatenating Bytes of all records of one attempt and stream, in order, gives exactly the bytes that the execution
 // wrote. After the last record of an attempt comes one with End set, before the Run's terminal status is written.
+// A runtimed that was killed may have left records that its successor writes again, which Byte shows.
 package logrecord
 
 import (
@@ -37,6 +38,8 @@ type Record struct {
 	Attempt int32
 	// Stream is Stdout or Stderr; empty when End is set.
 	Stream string
+	// Byte is the number of the first byte of Line in the stream, counted from 1; 0 where it is not known.
+	Byte int64
 	// Line is the text without its newline, or its base64 form when Encoding says so.
 	Line string
 	// Partial tells that no newline follows Line: the line was cut, or the output ended without one.
@@ -54,6 +57,7 @@ type wire struct {
 	UID      string    `json:"uid"`
 	Attempt  int32     `json:"attempt"`
 	Stream   string    `json:"stream,omitempty"`
+	Byte     int64     `json:"byte,omitempty"`
 	Line     *string   `json:"line,omitempty"`
 	Partial  bool      `json:"partial,omitempty"`
 	Encoding string    `json:"encoding,omitempty"`
@@ -93,7 +97,7 @@ func (r Record) Bytes() ([]byte, error) {
 func (r Record) Encode(buf *bytes.Buffer) error {
 	w := wire{
 		Time: r.Time, Run: r.Run, UID: r.UID, Attempt: r.Attempt,
-		Stream: r.Stream, Partial: r.Partial, Encoding: r.Encoding, End: r.End,
+		Stream: r.Stream, Byte: r.Byte, Partial: r.Partial, Encoding: r.Encoding, End: r.End,
 	}
 	if !r.End {
 		w.Line = &r.Line
@@ -119,7 +123,7 @@ func Parse(line []byte) (Record, bool) {
 	}
 	r := Record{
 		Time: w.Time, Run: w.Run, UID: w.UID, Attempt: w.Attempt,
-		Stream: w.Stream, Partial: w.Partial, Encoding: w.Encoding, End: w.End,
+		Stream: w.Stream, Byte: w.Byte, Partial: w.Partial, Encoding: w.Encoding, End: w.End,
 	}
 	if w.Line != nil {
 		r.Line = *w.Line

@@ -37,42 +37,66 @@ type Attempt struct {
 	writer *Writer
 	base   logrecord.Record
 	// What follows is guarded by the writer's lock.
-	lines map[string]*[]byte
+	lines map[string]*line
 	tail  []byte
 	ended bool
+}
+
+// line is the unfinished last line of a stream.
+type line struct {
+	text []byte
+	// offset is how many bytes of the stream came before text.
+	offset int64
 }
 
 // Attempt starts the output of one attempt.
 func (w *Writer) Attempt(run, uid string, attempt int32) *Attempt {
 	return &Attempt{
 		writer: w, base: logrecord.Record{Run: run, UID: uid, Attempt: attempt},
-		lines: map[string]*[]byte{logrecord.Stdout: new([]byte), logrecord.Stderr: new([]byte)},
+		lines: map[string]*line{logrecord.Stdout: {}, logrecord.Stderr: {}},
 	}
 }
 
-// Write takes bytes that the execution wrote to stream, logrecord.Stdout or logrecord.Stderr. Complete lines are
-// written out before it returns. What comes after End is dropped.
-func (a *Attempt) Write(stream string, data []byte) error {
-	pending := a.lines[stream]
-	if pending == nil {
-		return fmt.Errorf("writing the log of Run %s: unknown stream %q", a.base.Run, stream)
+// Write takes bytes that the execution wrote to stream, logrecord.Stdout or logrecord.Stderr, after offset other ones.
+// Complete lines are written out before it returns; pending is the length of the unfinished one, at most
+// logrecord.MaxLine. What comes after End is dropped.
+func (a *Attempt) Write(stream string, offset int64, data []byte) (pending int, err error) {
+	last := a.lines[stream]
+	if last == nil {
+		return 0, fmt.Errorf("writing the log of Run %s: unknown stream %q", a.base.Run, stream)
 	}
-	return a.writer.write(func(emit emitFunc) error {
+	err = a.writer.write(func(emit emitFunc) error {
 		if a.ended {
 			return nil
 		}
 		if stream == logrecord.Stderr {
 			a.keepTail(data)
 		}
-		record := a.base
-		record.Stream = stream
-		rest, err := split(*pending, data, func(line []byte, partial bool) error {
-			record.Partial = partial
-			return emit(record.WithBytes(line))
+		last.offset = offset - int64(len(last.text))
+		rest, err := split(last.text, data, func(text []byte, partial bool) error {
+			return last.emit(a.record(stream), text, partial, emit)
 		})
-		*pending = rest
+		last.text, pending = rest, len(rest)
 		return err
 	})
+	return pending, err
+}
+
+// record is what all records of a stream have in common.
+func (a *Attempt) record(stream string) logrecord.Record {
+	record := a.base
+	record.Stream = stream
+	return record
+}
+
+// emit writes the first part of the line, or all of it.
+func (l *line) emit(record logrecord.Record, text []byte, partial bool, emit emitFunc) error {
+	record.Partial, record.Byte = partial, l.offset+1
+	l.offset += int64(len(text))
+	if !partial {
+		l.offset++
+	}
+	return emit(record.WithBytes(text))
 }
 
 // End writes what is left of unfinished lines and the record that ends the attempt. Calls after the first do nothing.
@@ -83,16 +107,14 @@ func (a *Attempt) End() error {
 		}
 		a.ended = true
 		for _, stream := range []string{logrecord.Stdout, logrecord.Stderr} {
-			pending := a.lines[stream]
-			if len(*pending) == 0 {
+			last := a.lines[stream]
+			if len(last.text) == 0 {
 				continue
 			}
-			record := a.base
-			record.Stream, record.Partial = stream, true
-			if err := emit(record.WithBytes(*pending)); err != nil {
+			if err := last.emit(a.record(stream), last.text, true, emit); err != nil {
 				return err
 			}
-			*pending = nil
+			last.text = nil
 		}
 		end := a.base
 		end.End = true

@@ -13,16 +13,22 @@ import (
 
 func now() time.Time { return time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC) }
 
-// parse reads back what was written, without times.
+// parse reads back what was written, without times. It checks that the numbers of the bytes have no gaps.
 func parse(t *testing.T, log []byte) []logrecord.Record {
 	t.Helper()
 	var records []logrecord.Record
+	position := map[string]int64{}
 	for line := range bytes.Lines(log) {
 		r, ok := logrecord.Parse(line)
 		if !ok {
 			t.Fatalf("not a record: %q", line)
 		}
-		r.Time = time.Time{}
+		data, err := r.Bytes()
+		if err != nil || (!r.End && r.Byte != position[r.Stream]+1) {
+			t.Fatalf("%+v after %d bytes (%v)", r, position[r.Stream], err)
+		}
+		position[r.Stream] += int64(len(data))
+		r.Time, r.Byte = time.Time{}, 0
 		records = append(records, r)
 	}
 	return records
@@ -75,10 +81,12 @@ func TestAttempt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			a := NewWriter(&out, now).Attempt("r", "u", 2)
+			offsets := map[string]int64{}
 			for _, c := range tc.chunks {
-				if err := a.Write(c.stream, []byte(c.data)); err != nil {
+				if _, err := a.Write(c.stream, offsets[c.stream], []byte(c.data)); err != nil {
 					t.Fatal(err)
 				}
+				offsets[c.stream] += int64(len(c.data))
 			}
 			for range 2 {
 				if err := a.End(); err != nil {
@@ -95,8 +103,8 @@ func TestAttempt(t *testing.T) {
 func TestCompleteLinesAreNotHeldBack(t *testing.T) {
 	var out bytes.Buffer
 	a := NewWriter(&out, now).Attempt("r", "u", 1)
-	if err := a.Write(logrecord.Stdout, []byte("a\nb")); err != nil {
-		t.Fatal(err)
+	if pending, err := a.Write(logrecord.Stdout, 0, []byte("a\nbc")); err != nil || pending != 2 {
+		t.Fatalf("%d bytes are pending, error: %v", pending, err)
 	}
 	if got := parse(t, out.Bytes()); len(got) != 1 || got[0].Line != "a" {
 		t.Errorf("got %+v", got)
@@ -109,11 +117,11 @@ func TestStderrTail(t *testing.T) {
 	for i := range 100 {
 		chunk := bytes.Repeat([]byte{byte('a' + i%26)}, 100)
 		all = append(all, chunk...)
-		if err := a.Write(logrecord.Stderr, chunk); err != nil {
+		if _, err := a.Write(logrecord.Stderr, int64(len(all)-len(chunk)), chunk); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := a.Write(logrecord.Stdout, []byte("not this")); err != nil {
+	if _, err := a.Write(logrecord.Stdout, 0, []byte("not this")); err != nil {
 		t.Fatal(err)
 	}
 	if want := all[len(all)-tailSize:]; !bytes.Equal(want, a.StderrTail()) {
@@ -122,7 +130,7 @@ func TestStderrTail(t *testing.T) {
 }
 
 func TestWriteRefusesUnknownStreams(t *testing.T) {
-	if err := NewWriter(&bytes.Buffer{}, now).Attempt("r", "u", 1).Write("", []byte("x")); err == nil {
+	if _, err := NewWriter(&bytes.Buffer{}, now).Attempt("r", "u", 1).Write("", 0, []byte("x")); err == nil {
 		t.Error("no error")
 	}
 }
@@ -137,7 +145,7 @@ func FuzzByteEqual(f *testing.F) {
 		a := NewWriter(&out, now).Attempt("r", "u", 1)
 		for rest := data; len(rest) > 0; {
 			n := min(int(size)+1, len(rest))
-			if err := a.Write(logrecord.Stdout, rest[:n]); err != nil {
+			if _, err := a.Write(logrecord.Stdout, int64(len(data)-len(rest)), rest[:n]); err != nil {
 				t.Fatal(err)
 			}
 			rest = rest[n:]
@@ -170,8 +178,8 @@ func TestTimesDoNotGoBackwards(t *testing.T) {
 		clock = clock[1:]
 		return next
 	}).Attempt("r", "u", 1)
-	for _, line := range []string{"a\n", "b\n", "c\n"} {
-		if err := a.Write(logrecord.Stdout, []byte(line)); err != nil {
+	for i, line := range []string{"a\n", "b\n", "c\n"} {
+		if _, err := a.Write(logrecord.Stdout, int64(2*i), []byte(line)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // protocolVersion is the version of the contract that this package speaks.
-const protocolVersion = 1
+const protocolVersion = 2
 
 // standing is what is known about the runtime server when somebody knocks.
 type standing struct {

@@ -12,8 +12,8 @@ import (
 
 func TestAdmit(t *testing.T) {
 	noon := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
-	first := &runtimev1.Hello{ProtocolVersion: 1}
-	again := &runtimev1.Hello{ProtocolVersion: 1, Nonce: "n"}
+	first := &runtimev1.Hello{ProtocolVersion: 2}
+	again := &runtimev1.Hello{ProtocolVersion: 2, Nonce: "n"}
 	cases := map[string]struct {
 		standing standing
 		hello    *runtimev1.Hello
@@ -22,7 +22,7 @@ func TestAdmit(t *testing.T) {
 	}{
 		"the first server of the Pod":                {standing{lostAt: noon}, first, false, codes.OK},
 		"nothing but Hello comes first":              {standing{lostAt: noon}, nil, false, codes.InvalidArgument},
-		"another version":                            {standing{}, &runtimev1.Hello{ProtocolVersion: 2}, false, codes.FailedPrecondition},
+		"another version":                            {standing{}, &runtimev1.Hello{ProtocolVersion: 3}, false, codes.FailedPrecondition},
 		"a second one":                               {standing{connected: true, nonce: "n"}, first, false, codes.AlreadyExists},
 		"a second one with the nonce":                {standing{connected: true, nonce: "n"}, again, false, codes.AlreadyExists},
 		"back at once":                               {standing{nonce: "n", lostAt: noon}, again, true, codes.OK},

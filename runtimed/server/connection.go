@@ -8,7 +8,10 @@
 //	                             +-----------------------------+ v
 //	                             +---- a new server ------- nobody
 //
-// An execution that the returning server does not list is lost: how it ended was said on the stream that broke.
+// The nonce outlives a restart of runtimed, and so do the executions: those that the returning server lists and this
+// runtimed has not asked for are orphans until somebody attaches to them, or ends them by way of Gone.
+//
+// An execution that the returning server does not list never reached it, and is lost.
 package server
 
 import (
@@ -72,6 +75,12 @@ type Connection struct {
 	up chan struct{}
 	// executions were asked for by this runtimed and have not ended.
 	executions map[string]*Execution
+	// ended have ended, and the server has not been told to forget them.
+	ended map[string]bool
+	// orphans are executions of an earlier runtimed that the server holds and nobody has decided upon.
+	orphans map[string]bool
+	// expected, once it is not nil, are the executions of an earlier runtimed that may become orphans.
+	expected map[string]bool
 	// strangers are executions of an earlier runtimed that are being stopped; the channel is closed when they are gone.
 	strangers map[string]chan struct{}
 	// unserviceable says why the server takes no further executions; empty while it does.
@@ -94,6 +103,8 @@ func New(opts Options) (*Connection, error) {
 		standing:   standing{nonce: nonce, lostAt: opts.Clock.Now()},
 		up:         make(chan struct{}),
 		executions: map[string]*Execution{},
+		ended:      map[string]bool{},
+		orphans:    map[string]bool{},
 		strangers:  map[string]chan struct{}{},
 	}, nil
 }
@@ -134,12 +145,7 @@ func (c *Connection) Connect(stream grpc.BidiStreamingServer[runtimev1.ServerEve
 	if err := s.send(welcome(nonce)); err != nil {
 		return fmt.Errorf("welcoming the runtime server: %w", err)
 	}
-	for _, cmd := range c.reconcile(hello, same) {
-		if err := s.send(cmd); err != nil {
-			return fmt.Errorf("stopping executions at connect: %w", err)
-		}
-	}
-	c.open(s)
+	s.sendAll(c.open(s, hello, same))
 	c.log.Info("Connected runtime server", "version", hello.GetServerVersion(), "reconnect", same)
 	for {
 		event, err := stream.Recv()
@@ -147,7 +153,7 @@ func (c *Connection) Connect(stream grpc.BidiStreamingServer[runtimev1.ServerEve
 			c.log.Info("Lost runtime server", "cause", err.Error())
 			return nil
 		}
-		c.dispatch(event)
+		s.sendAll(c.dispatch(event))
 	}
 }
 
@@ -194,27 +200,41 @@ func (c *Connection) admit(hello *runtimev1.Hello) (same bool, nonce string, err
 	return same, c.standing.nonce, nil
 }
 
-// reconcile compares what the server runs with what runtimed asked for, and returns the commands that follow.
-func (c *Connection) reconcile(hello *runtimev1.Hello, same bool) []*runtimev1.Command {
+// open lets commands through, and returns the first ones, which follow from what the server holds.
+func (c *Connection) open(s *sender, hello *runtimev1.Hello, same bool) []*runtimev1.Command {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	alive := map[string]bool{}
+	c.stream = s
+	close(c.up)
+	return c.reconcile(hello, same)
+}
+
+// reconcile compares what the server holds with what runtimed knows, and returns the commands that follow. The
+// caller holds the lock.
+func (c *Connection) reconcile(hello *runtimev1.Hello, same bool) []*runtimev1.Command {
+	held := map[string]bool{}
+	c.orphans = map[string]bool{}
 	var commands []*runtimev1.Command
 	for _, id := range hello.GetExecutions() {
-		alive[id] = true
+		held[id] = true
 		switch e := c.executions[id]; {
-		case e == nil || !same:
-			if c.strangers[id] == nil {
-				c.strangers[id] = make(chan struct{})
+		case !same:
+			commands = append(commands, c.estrange(id)...)
+		case e != nil:
+			commands = append(commands, attachCommand(id))
+			if e.stopping {
+				commands = append(commands, stopCommand(id, e.grace))
 			}
-			commands = append(commands, stopCommand(id, 0))
-		case e.stopping:
-			commands = append(commands, stopCommand(id, e.grace))
+		case c.ended[id]:
+		case c.strangers[id] == nil && (c.expected == nil || c.expected[id]):
+			c.orphans[id] = true
+		default:
+			commands = append(commands, c.estrange(id)...)
 		}
 	}
-	c.loseExcept(func(id string) bool { return same && alive[id] })
+	c.loseExcept(func(id string) bool { return same && held[id] })
 	for id, gone := range c.strangers {
-		if !alive[id] {
+		if !held[id] {
 			close(gone)
 			delete(c.strangers, id)
 		}
@@ -222,12 +242,13 @@ func (c *Connection) reconcile(hello *runtimev1.Hello, same bool) []*runtimev1.C
 	return commands
 }
 
-// open lets commands through.
-func (c *Connection) open(s *sender) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stream = s
-	close(c.up)
+// estrange makes a stranger of an execution, and returns the commands that end it. The caller holds the lock.
+func (c *Connection) estrange(id string) []*runtimev1.Command {
+	delete(c.orphans, id)
+	if c.strangers[id] == nil {
+		c.strangers[id] = make(chan struct{})
+	}
+	return []*runtimev1.Command{stopCommand(id, 0), attachCommand(id)}
 }
 
 // lose notes the end of the stream, and gives the executions up unless the server comes back in time.
@@ -253,6 +274,7 @@ func (c *Connection) giveUp(loss int) {
 		return
 	}
 	c.loseExcept(func(string) bool { return false })
+	c.orphans = map[string]bool{}
 	for id, gone := range c.strangers {
 		close(gone)
 		delete(c.strangers, id)
@@ -306,6 +328,16 @@ func (s *sender) send(cmd *runtimev1.Command) error {
 		return errClosed
 	}
 	return s.stream.Send(cmd)
+}
+
+// sendAll sends commands; nothing when nobody is connected. A stream that ends meanwhile shows where it is read.
+func (s *sender) sendAll(commands []*runtimev1.Command) {
+	if s == nil {
+		return
+	}
+	for _, cmd := range commands {
+		_ = s.send(cmd)
+	}
 }
 
 func welcome(nonce string) *runtimev1.Command {

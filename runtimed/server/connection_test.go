@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,7 +92,7 @@ func (b *bench) dial(hello *runtimev1.Hello) *peer {
 // join dials and returns the nonce of the Welcome.
 func (b *bench) join(hello *runtimev1.Hello) (*peer, string) {
 	b.t.Helper()
-	hello.ProtocolVersion = 1
+	hello.ProtocolVersion = 2
 	p := b.dial(hello)
 	nonce := p.receive().GetWelcome().GetNonce()
 	if nonce == "" {
@@ -120,6 +121,27 @@ func (p *peer) receive() *runtimev1.Command {
 func (p *peer) exits(id string) {
 	p.t.Helper()
 	p.send(&runtimev1.ServerEvent{Event: &runtimev1.ServerEvent_Exited{Exited: &runtimev1.Exited{ExecutionId: id}}})
+}
+
+func (p *peer) writes(id string, offset int64, text string) {
+	p.t.Helper()
+	p.send(&runtimev1.ServerEvent{Event: &runtimev1.ServerEvent_Output{
+		Output: &runtimev1.Output{ExecutionId: id, Offset: offset, Data: []byte(text)}}})
+}
+
+func (p *peer) starts(id string) {
+	p.t.Helper()
+	p.send(&runtimev1.ServerEvent{Event: &runtimev1.ServerEvent_Started{Started: &runtimev1.Started{ExecutionId: id}}})
+}
+
+// expect receives commands and compares them with want.
+func (p *peer) expect(want ...*runtimev1.Command) {
+	p.t.Helper()
+	for _, cmd := range want {
+		if diff := cmp.Diff(cmd, p.receive(), protocmp.Transform()); diff != "" {
+			p.t.Fatalf("-want +got:\n%s", diff)
+		}
+	}
 }
 
 // leave ends the stream and waits until the Connection knows.
@@ -157,7 +179,7 @@ func within[T any](t *testing.T, channel <-chan T, what string) T {
 	panic("unreachable")
 }
 
-func noOutput(runtimev1.OutputStream, []byte) {}
+func noOutput(Output) int { return 0 }
 
 func execute(t *testing.T, b *bench, id string, output OutputFunc) *Execution {
 	t.Helper()
@@ -175,7 +197,7 @@ func TestExecution(t *testing.T) {
 	}
 	p, _ := b.join(&runtimev1.Hello{})
 	var got bytes.Buffer
-	e := execute(t, b, "a", func(_ runtimev1.OutputStream, data []byte) { got.Write(data) })
+	e := execute(t, b, "a", func(output Output) int { got.Write(output.Data); return 0 })
 	if id := p.receive().GetExecute().GetExecutionId(); id != "a" {
 		t.Errorf("want Execute of a, got %q", id)
 	}
@@ -186,10 +208,11 @@ func TestExecution(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	p.send(&runtimev1.ServerEvent{Event: &runtimev1.ServerEvent_Started{Started: &runtimev1.Started{ExecutionId: "a", StartTimeUnixMicros: 7}}})
-	for _, data := range []string{"one", "two"} {
-		p.send(&runtimev1.ServerEvent{Event: &runtimev1.ServerEvent_Output{Output: &runtimev1.Output{ExecutionId: "a", Data: []byte(data)}}})
-	}
-	p.send(&runtimev1.ServerEvent{Event: &runtimev1.ServerEvent_Output{Output: &runtimev1.Output{ExecutionId: "stranger", Data: []byte("x")}}})
+	p.writes("a", 0, "one")
+	p.writes("a", 0, "one")
+	p.writes("a", 1, "netwo")
+	p.writes("stranger", 0, "x")
+	p.exits("a")
 	p.exits("a")
 	if ev := within(t, e.Events(), "Started"); ev.Started.GetStartTimeUnixMicros() != 7 {
 		t.Errorf("want Started, got %+v", ev)
@@ -205,7 +228,7 @@ func TestExecution(t *testing.T) {
 func TestStrangersAreRefused(t *testing.T) {
 	b := serve(t, &memory{})
 	b.join(&runtimev1.Hello{})
-	_, err := b.dial(&runtimev1.Hello{ProtocolVersion: 1}).stream.Recv()
+	_, err := b.dial(&runtimev1.Hello{ProtocolVersion: 2}).stream.Recv()
 	if status.Code(err) != codes.AlreadyExists {
 		t.Errorf("a second server: want AlreadyExists, got %v", err)
 	}
@@ -234,9 +257,7 @@ func TestReconnectKeepsWhatStillRuns(t *testing.T) {
 	if ev := within(t, ended.Events(), "the loss"); !ev.Lost {
 		t.Errorf("want Lost, got %+v", ev)
 	}
-	if stop := p.receive().GetStop(); stop.GetExecutionId() != "kept" || stop.GetGraceMillis() != 1000 {
-		t.Errorf("want the Stop again, got %v", stop)
-	}
+	p.expect(attachCommand("kept"), stopCommand("kept", time.Second))
 	b.clock.Step(time.Minute) // the timer of the loss means nothing any more
 	p.exits("kept")
 	if ev := within(t, kept.Events(), "Exited"); ev.Exited == nil {
@@ -264,22 +285,85 @@ func TestServerThatDoesNotComeBack(t *testing.T) {
 	}
 }
 
-// TestRestart connects the server of an earlier runtimed: its executions are stopped at once.
+// TestRestart connects the server of an earlier runtimed.
 func TestRestart(t *testing.T) {
 	b := serve(t, &memory{nonce: "n"})
-	p, _ := b.join(&runtimev1.Hello{Nonce: "n", Executions: []string{"old"}})
-	if stop := p.receive().GetStop(); stop.GetExecutionId() != "old" || stop.GetGraceMillis() != 0 {
-		t.Errorf("want Stop of old without grace, got %v", stop)
+	p, _ := b.join(&runtimev1.Hello{Nonce: "n", Executions: []string{"old", "unwanted", "kept"}})
+	if _, err := b.Attach("never seen", noOutput); !errors.Is(err, ErrUnknown) {
+		t.Errorf("want ErrUnknown, got %v", err)
 	}
+	within(t, b.Gone("never seen"), "an unknown execution to be gone")
 	gone := b.Gone("old")
+	p.expect(stopCommand("old", 0), attachCommand("old"))
 	select {
 	case <-gone:
 		t.Error("gone before it has exited")
 	default:
 	}
-	within(t, b.Gone("never seen"), "an unknown execution to be gone")
+	b.Settle(map[string]bool{"kept": true})
+	p.expect(stopCommand("unwanted", 0), attachCommand("unwanted"))
 	p.exits("old")
 	within(t, gone, "the old execution to be gone")
+	p.expect(forgetCommand("old"))
+
+	var got []Output
+	kept, err := b.Attach("kept", func(output Output) int {
+		output.Data = bytes.Clone(output.Data)
+		got = append(got, output)
+		return 3
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.expect(attachCommand("kept"))
+	p.starts("kept")
+	p.writes("kept", 1000, strings.Repeat("x", acknowledgeAfter+2))
+	p.writes("kept", 1000+acknowledgeAfter+2, "y")
+	p.exits("kept")
+	if ev := within(t, kept.Events(), "Started"); ev.Started == nil {
+		t.Errorf("want Started, got %+v", ev)
+	}
+	if ev := within(t, kept.Events(), "Exited"); ev.Exited == nil {
+		t.Errorf("want Exited, got %+v", ev)
+	}
+	p.expect(&runtimev1.Command{Command: &runtimev1.Command_Acknowledge{
+		Acknowledge: &runtimev1.Acknowledge{ExecutionId: "kept", Bytes: 1000 + acknowledgeAfter}}})
+	if len(got) != 2 || got[0].Offset != 1000 || got[1].Offset != 1000+acknowledgeAfter+2 {
+		t.Errorf("got %d outputs: %v", len(got), got)
+	}
+
+	p.leave(b)
+	p, _ = b.join(&runtimev1.Hello{Nonce: "n", Executions: []string{"kept"}}) // its end was told, and is not asked for again
+	b.Forget("kept")
+	p.expect(forgetCommand("kept"))
+	b.Forget("kept")
+	p.leave(b)
+	p, _ = b.join(&runtimev1.Hello{Nonce: "n", Executions: []string{"kept"}}) // the server did not hear that
+	p.expect(stopCommand("kept", 0), attachCommand("kept"))
+	p.exits("kept")
+	p.expect(forgetCommand("kept"))
+}
+
+// TestStartedIsDeliveredOnce fills the channel of events with what a server says again on every stream.
+func TestStartedIsDeliveredOnce(t *testing.T) {
+	b := serve(t, &memory{})
+	p, nonce := b.join(&runtimev1.Hello{})
+	e := execute(t, b, "a", noOutput)
+	p.receive()
+	for range 3 {
+		p.starts("a")
+		p.leave(b)
+		p, _ = b.join(&runtimev1.Hello{Nonce: nonce, Executions: []string{"a"}})
+		p.expect(attachCommand("a"))
+	}
+	p.starts("a")
+	p.exits("a")
+	if ev := within(t, e.Events(), "Started"); ev.Started == nil {
+		t.Errorf("want Started, got %+v", ev)
+	}
+	if ev := within(t, e.Events(), "Exited"); ev.Exited == nil {
+		t.Errorf("want Exited, got %+v", ev)
+	}
 }
 
 func TestUnkillableTakesTheServerOutOfService(t *testing.T) {

@@ -93,6 +93,15 @@ func (a *Area) Create(id, script string) (*Directory, error) {
 	return d, nil
 }
 
+// Reopen opens the directory of an execution that an earlier runtimed has laid out.
+func (a *Area) Reopen(id string) (*Directory, error) {
+	root, err := a.root.OpenRoot(id)
+	if err != nil {
+		return nil, fmt.Errorf("opening the directory of execution %s: %w", id, err)
+	}
+	return &Directory{path: filepath.Join(a.path, id), root: root}, nil
+}
+
 // fill makes the files and directories of a new execution.
 func (d *Directory) fill(script string) error {
 	for _, name := range []string{artifactsName, workName, homeName, tempName} {

@@ -15,6 +15,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/runtimed"
 	"kruntimes.io/kruntimes/runtimed/executor"
@@ -113,19 +116,26 @@ func appending(file, more string) corev1alpha1.RunSpec {
 	return script(fmt.Sprintf("echo \"$KRUNTIME_RUN_NAME\" >>%s\n%s", file, more))
 }
 
+// TestKilledAtEveryWrite expects that a successor takes the execution over, whether it runs on or has ended meanwhile.
 func TestKilledAtEveryWrite(t *testing.T) {
-	lost := outcome{Phase: corev1alpha1.RunFailed, Reason: corev1alpha1.RunReasonExecutionLost,
-		Message: "runtimed restarted during the execution, so how it ended is not known"}
 	cases := map[string]struct {
-		more string
-		plan crashPlan
-		want outcome
+		more   string
+		plan   crashPlan
+		cancel bool
+		want   outcome
 	}{
-		"before Running is written":                     {more: "sleep 0.5", plan: crashPlan{Write: 1}, want: lost},
-		"after Running is written":                      {more: "sleep 0.5", plan: crashPlan{Write: 1, After: true}, want: lost},
-		"before the end of a long execution is written": {more: "sleep 0.5", plan: crashPlan{Write: 2}, want: lost},
+		"before Running is written":                     {more: "sleep 0.5", plan: crashPlan{Write: 1}, want: succeeded(nil)},
+		"after Running is written":                      {more: "sleep 0.5", plan: crashPlan{Write: 1, After: true}, want: succeeded(nil)},
+		"before the end of a long execution is written": {more: "sleep 0.5", plan: crashPlan{Write: 2}, want: succeeded(nil)},
 		"after the end of a long execution is written":  {more: "sleep 0.5", plan: crashPlan{Write: 2, After: true}, want: succeeded(nil)},
-		"while it sleeps for long":                      {more: "sleep 3600", plan: crashPlan{Write: 1, After: true}, want: lost},
+		"with outputs and an exit code": {more: "echo a=b >>$KRUNTIME_OUTPUTS; echo why >&2; exit 3", plan: crashPlan{Write: 1},
+			want: outcome{Phase: corev1alpha1.RunFailed, Reason: corev1alpha1.RunReasonScriptFailed, ExitCode: ptr.To[int32](3),
+				Message: "Exit code 3\nwhy", Outputs: map[string]corev1alpha1.OutputValue{"a": "b"}}},
+		"while it sleeps for long": {more: "sleep 3600", plan: crashPlan{Write: 1, After: true}, cancel: true,
+			want: outcome{Phase: corev1alpha1.RunCancelled, Reason: corev1alpha1.RunReasonCancelled, ExitCode: ptr.To[int32](143), Message: "Cancelled"}},
+		"while it sleeps for long with a timeout": {more: "sleep 3600", plan: crashPlan{Write: 1, After: true},
+			want: outcome{Phase: corev1alpha1.RunTimeout, Reason: corev1alpha1.RunReasonTimeout, ExitCode: ptr.To[int32](143),
+				Message: "Stopped after the timeout of 3s"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -134,14 +144,21 @@ func TestKilledAtEveryWrite(t *testing.T) {
 			n.startServer(t)
 			crashing := n.startCrashing(t, tc.plan)
 			file := n.path("executed")
-			run := n.submit(t, "run", appending(file, tc.more))
+			spec := appending(file, tc.more)
+			if tc.want.Reason == corev1alpha1.RunReasonTimeout {
+				spec.Timeout = &metav1.Duration{Duration: 3 * time.Second}
+			}
+			run := n.submit(t, "run", spec)
 			crashing.awaitExit(t)
 			n.startRuntimed(t)
+			if tc.cancel {
+				n.awaitReady(t)
+				requestCancel(t, run)
+			}
 			if diff := cmp.Diff(tc.want, outcomeOf(awaitEnd(t, run))); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			// A script that is killed right after its start may not have come to its first line.
-			if got := executions(t, file)["run"]; got > 1 || (got == 0 && tc.want.Reason == "") {
+			if got := executions(t, file)["run"]; got != 1 {
 				t.Errorf("it was executed %d times", got)
 			}
 			n.awaitClean(t)
@@ -153,7 +170,55 @@ func TestKilledAtEveryWrite(t *testing.T) {
 	}
 }
 
-// TestKilledAtAnyMoment kills runtimed again and again while Runs come in. No Run may be executed twice or hang.
+// TestOutputSurvivesKills kills runtimed while an execution writes. Its successors write again what was not known to be
+// in safety, and by the numbers of the bytes the log is what the execution wrote.
+func TestOutputSurvivesKills(t *testing.T) {
+	n := newNode(t)
+	n.startServer(t)
+	n.startRuntimed(t)
+	run := n.submit(t, "run", script(`i=0; while [ $i -lt 3000 ]; do echo "line $i of the output"; i=$((i+1)); [ $((i%100)) -gt 0 ] || sleep 0.05; done`))
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 5 {
+		n.awaitReady(t)
+		select {
+		case <-time.After(time.Duration(50+random.IntN(200)) * time.Millisecond):
+		case <-n.runtimed.done:
+			t.Fatal("runtimed ended by itself")
+		}
+		n.runtimed.kill(t)
+		n.startRuntimed(t)
+	}
+	if diff := cmp.Diff(succeeded(nil), outcomeOf(awaitEnd(t, run))); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	var want, got strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&want, "line %d of the output\n", i)
+	}
+	repeated := 0
+	for _, r := range n.records(t, run) {
+		data, err := r.Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case r.End:
+		case r.Byte == int64(got.Len())+1:
+			got.Write(data)
+		case r.Byte < int64(got.Len()):
+			repeated++
+		default:
+			t.Fatalf("byte %d follows on %d bytes", r.Byte, got.Len())
+		}
+	}
+	t.Logf("%d records were written again", repeated)
+	if want.String() != got.String() {
+		t.Errorf("%d bytes were written, %d are in the log, or others", want.Len(), got.Len())
+	}
+}
+
+// TestKilledAtAnyMoment kills runtimed again and again while Runs come in. No Run may be executed twice or hang, and none
+// that was executed may be lost: only one that was marked and did not reach the server is.
 func TestKilledAtAnyMoment(t *testing.T) {
 	const rounds, perRound = 12, 6
 	n := newNode(t)
@@ -188,8 +253,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		if r := run.Status.Reason; r != "" && r != corev1alpha1.RunReasonExecutionLost {
 			t.Errorf("Run %s: reason %s", run.Name, r)
 		}
-		if run.Status.Phase == corev1alpha1.RunSucceeded && executions(t, file)[run.Name] != 1 {
-			t.Errorf("Run %s succeeded but was not executed", run.Name)
+		if got := executions(t, file)[run.Name]; (got == 1) != (run.Status.Phase == corev1alpha1.RunSucceeded) {
+			t.Errorf("Run %s was executed %d times: %s %s", run.Name, got, run.Status.Phase, run.Status.Message)
 		}
 	}
 	t.Logf("phases: %v", phases)

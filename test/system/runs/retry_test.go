@@ -22,7 +22,8 @@ func (s *scene) retried(name, script string, backoff time.Duration, on ...corev1
 	}
 }
 
-// TestRetries takes Runs through failure, loss of runtimed, loss of the Pod, and cancel, to what their policies make of it.
+// TestRetries takes Runs through failure, loss of the runtime server, loss of the Pod, and cancel, to what their policies
+// make of it.
 func TestRetries(t *testing.T) {
 	s := newScene(t)
 	s.warm(s.runtime("sh", 1, "8", nil))
@@ -31,10 +32,10 @@ func TestRetries(t *testing.T) {
 	s.retried("hopeless", s.signs()+"exit 7\n", 0)
 	s.retried("picky", s.signs()+"exit 7\n", 0, corev1alpha1.RunReasonRuntimePodLost)
 	s.retried("patient", s.signs()+"exit 7\n", time.Hour)
-	s.retried("lost", lives, 0, corev1alpha1.RunReasonExecutionLost)
+	s.retried("lost", lives, 0, corev1alpha1.RunReasonServerLost)
 	s.waitsBecause("patient", corev1alpha1.ReasonBackoff)
 	s.phase("lost", corev1alpha1.RunRunning)
-	s.kill(s.runtimed())
+	s.kill(s.runtimeServer())
 	s.phase("lost", corev1alpha1.RunSucceeded)
 
 	s.retried("homeless", lives, 0, corev1alpha1.RunReasonRuntimePodLost)
