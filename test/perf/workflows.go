@@ -100,29 +100,52 @@ func MeasureWorkflow(ctx context.Context, c client.WithWatch, namespace, name st
 	defer cancel()
 	run := &workflowsv1alpha1.WorkflowRun{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: workflowsv1alpha1.WorkflowRunSpec{Jobs: jobs}}
-	w, err := c.Watch(ctx, &workflowsv1alpha1.WorkflowRunList{}, client.InNamespace(namespace),
-		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", name)})
-	if err != nil {
-		return 0, nil, fmt.Errorf("watching WorkflowRun %s: %w", name, err)
-	}
-	defer w.Stop()
 	start := time.Now()
 	if err := c.Create(ctx, run); err != nil {
 		return 0, nil, fmt.Errorf("creating WorkflowRun %s: %w", name, err)
 	}
-	for event := range w.ResultChan() {
-		seen, ok := event.Object.(*workflowsv1alpha1.WorkflowRun)
-		if !ok || event.Type == watch.Deleted {
-			return 0, nil, fmt.Errorf("watching WorkflowRun %s: got event %s", name, event.Type)
+	for {
+		ended, err := followWorkflow(ctx, c, run)
+		switch {
+		case err != nil:
+			return 0, nil, fmt.Errorf("following WorkflowRun %s: %w", name, err)
+		case ended:
+			return time.Since(start), gaps(&run.Status), nil
 		}
-		switch phase := seen.Status.Phase; {
-		case phase == workflowsv1alpha1.WorkflowSucceeded:
-			return time.Since(start), gaps(&seen.Status), nil
-		case phase.IsTerminal():
-			return 0, nil, fmt.Errorf("WorkflowRun %s ended %s: %s", name, phase, seen.Status.Message)
+		// The API server closes a watch now and then, one of large objects above all. What was missed is read.
+		if err := c.Get(ctx, client.ObjectKeyFromObject(run), run); err != nil {
+			return 0, nil, fmt.Errorf("reading WorkflowRun %s: %w", name, err)
 		}
 	}
-	return 0, nil, fmt.Errorf("watching WorkflowRun %s: the watch ended early", name)
+}
+
+// followWorkflow follows run from its present state on, and updates it. It returns false when the watch ended before run
+// did, and an error when run did not succeed.
+func followWorkflow(ctx context.Context, c client.WithWatch, run *workflowsv1alpha1.WorkflowRun) (bool, error) {
+	w, err := c.Watch(ctx, &workflowsv1alpha1.WorkflowRunList{}, client.InNamespace(run.Namespace),
+		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", run.Name)},
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: run.ResourceVersion}})
+	if err != nil {
+		return false, fmt.Errorf("opening the watch: %w", err)
+	}
+	defer w.Stop()
+	for {
+		switch phase := run.Status.Phase; {
+		case phase == workflowsv1alpha1.WorkflowSucceeded:
+			return true, nil
+		case phase.IsTerminal():
+			return false, fmt.Errorf("it ended %s: %s", phase, run.Status.Message)
+		}
+		event, ok := <-w.ResultChan()
+		if !ok {
+			return false, ctx.Err()
+		}
+		seen, ok := event.Object.(*workflowsv1alpha1.WorkflowRun)
+		if !ok || event.Type == watch.Deleted {
+			return false, fmt.Errorf("got event %s", event.Type)
+		}
+		seen.DeepCopyInto(run)
+	}
 }
 
 // gaps returns the times between the ends of steps.
