@@ -27,6 +27,18 @@ const (
 	// ReasonAffinityNotSatisfied means that rules between Runs leave no Pod: the affinity and anti-affinity that the Run
 	// requires, and the anti-affinity that Runs on the Pods require.
 	ReasonAffinityNotSatisfied = "AffinityNotSatisfied"
+	// ReasonWorkspaceNotFound means that the workspace in spec.workspace does not exist.
+	ReasonWorkspaceNotFound = "WorkspaceNotFound"
+	// ReasonWorkspacePending means that the workspace has no Pod yet.
+	ReasonWorkspacePending = "WorkspacePending"
+	// ReasonWorkspaceReleased means that the workspace is on its way out and takes no Run any more.
+	ReasonWorkspaceReleased = "WorkspaceReleased"
+	// ReasonWorkspaceLost means that the Pod of the workspace is gone, and its directory with it.
+	ReasonWorkspaceLost = "WorkspaceLost"
+	// ReasonWorkspaceMismatch means that the workspace belongs to another Runtime.
+	ReasonWorkspaceMismatch = "WorkspaceMismatch"
+	// ReasonWorkspacePodUnavailable means that the Pod of the workspace is not ready, or is another one of its name.
+	ReasonWorkspacePodUnavailable = "WorkspacePodUnavailable"
 	// ReasonUnschedulable means that Pods were rejected for various reasons; the message counts them.
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonBackoff means that the Run waits until status.nextAttemptTime.
