@@ -84,6 +84,7 @@ func trimRun(o any) (any, error) {
 		CancelRequested:         run.Spec.CancelRequested,
 		TTLSecondsAfterFinished: run.Spec.TTLSecondsAfterFinished,
 		RetryPolicy:             run.Spec.RetryPolicy,
+		Workspace:               run.Spec.Workspace, // The workspace controller finds the Runs of a workspace by it.
 	}
 	if run.Labels[workflowsv1alpha1.LabelWorkflowRunUID] == "" { // The WorkflowRun controller reads them of its children.
 		run.Status.Outputs, run.Status.Artifacts = nil, nil

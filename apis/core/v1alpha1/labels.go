@@ -31,9 +31,10 @@ const (
 	// VerbGovern is the custom verb on runs/status that marks the control plane's own identities for the admission policies.
 	VerbGovern = "govern"
 
-	// FieldAssignedPod and FieldPhase are the selectable fields of Run.
+	// FieldAssignedPod, FieldPhase and FieldWorkspace are the selectable fields of Run.
 	FieldAssignedPod = "status.assignedPod"
 	FieldPhase       = "status.phase"
+	FieldWorkspace   = "spec.workspace.name"
 )
 
 // Names inside a Runtime's Pod. Containers named kruntimes-* and the names below are reserved in spec.template.

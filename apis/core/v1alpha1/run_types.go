@@ -335,6 +335,7 @@ type OutputValue string
 // +kubebuilder:resource:path=runs,categories=kruntimes
 // +kubebuilder:selectablefield:JSONPath=.status.assignedPod
 // +kubebuilder:selectablefield:JSONPath=.status.phase
+// +kubebuilder:selectablefield:JSONPath=.spec.workspace.name
 // +kubebuilder:printcolumn:name="Runtime",type=string,JSONPath=`.spec.runtime`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Scheduled",type=string,JSONPath=`.status.conditions[?(@.type=="Scheduled")].reason`

@@ -1,0 +1,66 @@
+package workspaces
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+)
+
+// page is how many Runs are read from the API server at a time.
+const page = 500
+
+// confirm asks the API server before an action that cannot be taken back: the cache may lag behind. It returns false when
+// what the decision rests on is no longer so.
+func (r *PersistentWorkspaceReconciler) confirm(ctx context.Context, o *observation, d *decision) (bool, error) {
+	if d.action == actionBind {
+		return r.confirmPod(ctx, d.pod)
+	}
+	live := *o
+	if err := r.loadLiveUse(ctx, &live); err != nil {
+		return false, err
+	}
+	now := calculate(&live)
+	isConfirmed := now.action == d.action
+	*d = now
+	return isConfirmed, nil
+}
+
+// confirmPod tells whether a Pod is there and can be bound to. A workspace that is bound to a Pod which is gone is lost.
+func (r *PersistentWorkspaceReconciler) confirmPod(ctx context.Context, cached *corev1.Pod) (bool, error) {
+	pod := &corev1.Pod{}
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), pod)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("reading Pod %s: %w", cached.Name, err)
+	}
+	return pod.UID == cached.UID && isCandidate(pod), nil
+}
+
+// loadLiveUse reads the use of a workspace from the API server.
+func (r *PersistentWorkspaceReconciler) loadLiveUse(ctx context.Context, o *observation) error {
+	var runs corev1alpha1.RunList
+	options := []client.ListOption{client.InNamespace(o.workspace.Namespace), client.Limit(page),
+		client.MatchingFields{corev1alpha1.FieldWorkspace: o.workspace.Name}}
+	for {
+		if err := r.Live.List(ctx, &runs, append(options, client.Continue(runs.Continue))...); err != nil {
+			return fmt.Errorf("listing the Runs of the workspace: %w", err)
+		}
+		for i := range runs.Items {
+			if !runs.Items[i].Status.Phase.IsTerminal() {
+				o.active = true
+				return nil
+			}
+		}
+		o.lastUse = latest(o.lastUse, lastEnd(runs.Items))
+		if runs.Continue == "" {
+			return nil
+		}
+	}
+}
