@@ -76,7 +76,10 @@ func (m *model) allows(r *corev1alpha1.Run, pod string) bool {
 func (m *model) settle(t *testing.T, when string) {
 	t.Helper()
 	for {
-		a, _ := m.w.engine.next()
+		a, wait := m.w.engine.next()
+		if a == nil && wait == 0 {
+			continue // there are more to try
+		}
 		if a == nil {
 			break
 		}

@@ -42,13 +42,20 @@ func (w *world) bindAll() int {
 
 func TestBackoff(t *testing.T) {
 	cases := map[string]struct {
+		// ahead is how far the node's clock is.
 		ahead time.Duration
-		// early is a moment at which the Run must still wait, late one at which it must not.
-		early, late time.Duration
+		// fresh tells that the scheduler is started after the Run was handed back.
+		fresh bool
+		// short is by how much the wait is shorter than it should be.
+		short time.Duration
 	}{
-		"clocks that agree":           {0, 9999 * time.Millisecond, 10 * time.Second},
-		"a node's clock an hour fast": {time.Hour, 9999 * time.Millisecond, 10 * time.Second},
-		"a node's clock a bit slow":   {-4 * time.Second, 5999 * time.Millisecond, 6 * time.Second},
+		"clocks that agree":                               {},
+		"a node's clock an hour fast":                     {ahead: time.Hour},
+		"a node's clock a bit slow":                       {ahead: -4 * time.Second},
+		"a node's clock an hour slow":                     {ahead: -time.Hour},
+		"clocks that agree, a fresh scheduler":            {fresh: true},
+		"a node's clock an hour fast, a fresh scheduler":  {fresh: true, ahead: time.Hour},
+		"a node's clock a bit slow, and nobody who knows": {fresh: true, ahead: -4 * time.Second, short: 4 * time.Second},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -59,16 +66,25 @@ func TestBackoff(t *testing.T) {
 			if w.bindAll() != 1 {
 				t.Fatal("the first attempt was not bound")
 			}
-			w.handBack("r", tc.ahead)
+			run := w.handBack("r", tc.ahead)
+			if tc.fresh {
+				w.engine = newWorld(t).engine
+				w.engine.clock = w.clock
+				w.runtime(1)
+				w.pod("a", "")
+				w.engine.runSeen(run)
+			}
+			due := run.RetryWait(2) - tc.short
 			a, wait := w.engine.next()
-			if a != nil || wait > tc.late {
+			if a != nil || wait > due {
 				t.Fatalf("bound at once: %t; the loop sleeps %s", a != nil, wait)
 			}
-			w.clock.Step(tc.early)
+			// nextAttemptTime has microseconds.
+			w.clock.Step(due - time.Microsecond)
 			if w.bindAll() != 0 {
 				t.Fatal("bound before its time")
 			}
-			w.clock.Step(tc.late - tc.early)
+			w.clock.Step(time.Microsecond)
 			if w.bindAll() != 1 {
 				t.Fatal("not bound when its time had come")
 			}

@@ -21,8 +21,11 @@ type assignment struct {
 	pod     *framework.PodInfo
 }
 
+// maxRejections bounds the cycles of one call of next, during which nobody else gets at the engine.
+const maxRejections = 200
+
 // next runs cycles until one finds a Pod, and returns what to bind; nil when every waiting Run has to wait for an event
-// or until wait has passed.
+// or until wait has passed. That is 0, and the loop is woken, when there are more Runs to try.
 func (e *engine) next() (a *assignment, wait time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -35,7 +38,7 @@ func (e *engine) next() (a *assignment, wait time.Duration) {
 	for _, due := range e.queue.Due(now) {
 		e.settle(e.runs[due.UID])
 	}
-	for {
+	for range maxRejections {
 		// 1 pop
 		info, order, ok := e.queue.Pop()
 		if !ok {
@@ -52,16 +55,24 @@ func (e *engine) next() (a *assignment, wait time.Duration) {
 			e.reject(info, order, d, now)
 			continue
 		}
-		t := e.runs[info.UID]
-		t.state = runBinding
-		e.changed(e.cache.Assume(info, result.Pod.UID))
-		e.stopWaiting(t)
-		e.placed(t)
 		// 5 bind: the caller's
-		return &assignment{
-			run: t.run, podName: result.Pod.Name, podUID: result.Pod.UID, cycle: result.Cycle, pod: result.Pod,
-		}, 0
+		return e.assume(info, result), 0
 	}
+	e.signal()
+	return nil, 0
+}
+
+// assume books what a Run takes of the Pod that was found for it.
+func (e *engine) assume(info *framework.RunInfo, result framework.Result) *assignment {
+	t := e.runs[info.UID]
+	t.state = runBinding
+	t.pending = &assignment{
+		run: t.run, podName: result.Pod.Name, podUID: result.Pod.UID, cycle: result.Cycle, pod: result.Pod,
+	}
+	e.changed(e.cache.Assume(info, result.Pod.UID))
+	e.stopWaiting(t)
+	e.placed(t)
+	return t.pending
 }
 
 // idleFor tells how long nothing has to be tried, if no event comes.
@@ -90,7 +101,7 @@ func (e *engine) reject(info *framework.RunInfo, order queue.Order, d *framework
 		}
 	}
 	e.reviewHold(info, d)
-	e.unexplained[info.RuntimeKey()] = struct{}{}
+	e.unexplained[info.RuntimeKey()] = true
 }
 
 // bound takes in that the API server has stored an assignment, under a version.
@@ -99,7 +110,8 @@ func (e *engine) bound(a *assignment, version string) {
 	defer e.mu.Unlock()
 	t, ok := e.binding(a)
 	if !ok {
-		return // the informer was faster
+		e.overtaken(a) // the informer was faster
+		return
 	}
 	t.refusals = 0
 	if newer(version, t.run.ResourceVersion) {
@@ -119,6 +131,7 @@ func (e *engine) moved(a *assignment, fresh *corev1alpha1.Run) {
 	defer e.mu.Unlock()
 	t, ok := e.binding(a)
 	if !ok {
+		e.overtaken(a)
 		return
 	}
 	if fresh.Status.AssignedPodUID != string(a.podUID) {
@@ -138,6 +151,7 @@ func (e *engine) refused(a *assignment) {
 	defer e.mu.Unlock()
 	t, ok := e.binding(a)
 	if !ok {
+		e.overtaken(a)
 		return
 	}
 	e.unreserve(a)
@@ -154,6 +168,11 @@ func (e *engine) vanished(a *assignment) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.unreserve(a)
+	if _, known := e.runs[a.run.UID]; known {
+		if _, ok := e.binding(a); !ok {
+			return // whoever shows the Run elsewhere will show that it goes
+		}
+	}
 	e.forget(a.run.UID)
 }
 
@@ -161,8 +180,8 @@ func (e *engine) vanished(a *assignment) {
 func (e *engine) lost(a *assignment) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.unreserve(a)
 	if t, ok := e.binding(a); ok {
-		e.unreserve(a)
 		e.leave(t)
 	}
 }
@@ -178,7 +197,15 @@ func (e *engine) stands(a *assignment) bool {
 // binding returns the Run of an assignment while that is neither confirmed nor overtaken.
 func (e *engine) binding(a *assignment) (*trackedRun, bool) {
 	t, ok := e.runs[a.run.UID]
-	return t, ok && t.state == runBinding
+	return t, ok && t.state == runBinding && t.pending == a
+}
+
+// overtaken ends an assignment whose Run has gone on by itself: the informer has shown it assigned, finished or gone, and
+// it may be in the middle of a later assignment. Only if it is where this one has put it, the reservation stands.
+func (e *engine) overtaken(a *assignment) {
+	if t, ok := e.runs[a.run.UID]; !ok || t.run.Status.AssignedPodUID != string(a.podUID) {
+		e.unreserve(a)
+	}
 }
 
 // unreserve gives the plugins' reservations back; the cache's own are given back when the Run is settled.

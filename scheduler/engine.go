@@ -39,9 +39,9 @@ type engine struct {
 	queue *queue.Queue
 	book  *explain.Book
 	runs  map[types.UID]*trackedRun
-	// unexplained are the Runtimes that have changed since the verdicts on their waiting Runs were concluded, and that
-	// have any.
-	unexplained map[types.NamespacedName]struct{}
+	// unexplained are the Runtimes that have waiting Runs on which the verdicts are not concluded yet. It is true for those
+	// that have changed since the last ones were.
+	unexplained map[types.NamespacedName]bool
 	// youngestPlaced tells whether a waiting Run was overtaken.
 	youngestPlaced youngest
 	// nextSweep is when the safety net tries everything.
@@ -69,14 +69,20 @@ type trackedRun struct {
 	info  *framework.RunInfo
 	order queue.Order
 	state runState
+	// pending is the decision that is being stored, in state binding. Answers to an earlier one come too late.
+	pending *assignment
 	// line is the queue's line in which the Run waits.
 	line string
 	// since is when the Run began to wait.
 	since time.Time
+	// attemptSince is when the number of its attempt was seen to change; zero for a Run that is as it was seen first.
+	attemptSince time.Time
 	// boundVersion is the resourceVersion that the bind made, in state bound.
 	boundVersion string
 	// refusals counts binds in a row that were refused.
 	refusals int
+	// holds is what the Run remembers of the Pods that were held for it.
+	holds holds
 }
 
 type runState int
@@ -95,7 +101,7 @@ func newEngine(rules *framework.Framework, c clock.PassiveClock) *engine {
 		clock: c, rules: rules, wake: make(chan struct{}, 1),
 		cache: cache.New(), queue: queue.New(), book: explain.New(),
 		runs:           map[types.UID]*trackedRun{},
-		unexplained:    map[types.NamespacedName]struct{}{},
+		unexplained:    map[types.NamespacedName]bool{},
 		youngestPlaced: youngest{},
 		leaving:        leavers{until: map[types.UID]time.Time{}},
 		nextSweep:      c.Now().Add(safetyNet),
@@ -125,6 +131,9 @@ func (e *engine) see(run *corev1alpha1.Run) {
 	case newer(t.run.ResourceVersion, run.ResourceVersion):
 		return
 	default:
+		if run.Status.Attempt > t.run.Status.Attempt {
+			t.attemptSince = e.clock.Now()
+		}
 		t.run = run
 		e.relabel(t)
 	}
@@ -169,7 +178,7 @@ func (e *engine) settle(t *trackedRun) {
 		e.signal()
 	}
 	e.book.Wait(run.UID, t.group(), t.since, told(run))
-	e.unexplained[t.info.RuntimeKey()] = struct{}{}
+	e.unexplained[t.info.RuntimeKey()] = true
 }
 
 // runGone takes in that a Run is not among the unfinished any more. Unless it is known to have finished, which runFinished
@@ -255,6 +264,7 @@ func (e *engine) relabel(t *trackedRun) {
 	t.info = framework.NewRunInfo(t.run)
 	if t.state == runWaiting {
 		e.queue.Remove(t.info.UID) // whoever settles it puts it back
+		e.changed(e.cache.Unhold(t.info.UID))
 	}
 }
 
@@ -263,7 +273,7 @@ func (e *engine) changed(c cache.Change) {
 	woken := false
 	if c.Runtime.Name != "" {
 		if e.queue.HasAny(c.Runtime) {
-			e.unexplained[c.Runtime] = struct{}{}
+			e.unexplained[c.Runtime] = true
 		}
 		woken = e.queue.Wake(c.Runtime, c.Events, c.Pod)
 	}

@@ -95,7 +95,10 @@ func assignedTo(a *assignment) func(*corev1alpha1.Run) {
 func (w *world) decide() []*assignment {
 	var out []*assignment
 	for {
-		a, _ := w.engine.next()
+		a, wait := w.engine.next()
+		if a == nil && wait == 0 {
+			continue // there are more to try
+		}
 		if a == nil {
 			return out
 		}

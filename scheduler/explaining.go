@@ -13,9 +13,6 @@ import (
 	"kruntimes.io/kruntimes/scheduler/framework"
 )
 
-// maxConclusions is how many classes of a Runtime are concluded at a time.
-const maxConclusions = 64
-
 // notice is a Run that is to be told why it waits.
 type notice struct {
 	// run is the version that the verdict is about.
@@ -27,7 +24,7 @@ type notice struct {
 // Runs that are to be told.
 func (e *engine) notices(limit int) []notice {
 	now := e.clock.Now()
-	for _, key := range e.takeUnexplained() {
+	for _, key := range e.unexplainedKeys() {
 		e.conclude(key, now)
 	}
 	e.mu.Lock()
@@ -41,26 +38,25 @@ func (e *engine) notices(limit int) []notice {
 	return out
 }
 
-// takeUnexplained returns the Runtimes that have changed since the last call.
-func (e *engine) takeUnexplained() []types.NamespacedName {
+// unexplainedKeys returns the Runtimes on whose waiting Runs there is something to conclude.
+func (e *engine) unexplainedKeys() []types.NamespacedName {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	keys := slices.Collect(maps.Keys(e.unexplained))
-	clear(e.unexplained)
-	return keys
+	return slices.Collect(maps.Keys(e.unexplained))
 }
 
 // conclude runs a cycle for one Run of each class that waits for an event, on what is known now: the words may have
 // changed though nothing has happened that helps, for instance because a Pod's image cannot be pulled. When there are
-// many classes, the next call goes on.
+// many classes or lines, the next call goes on, until it has come by all of them since the last change.
 func (e *engine) conclude(key types.NamespacedName, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	waiting, more := e.queue.Waiting(key, maxConclusions)
+	waiting, more := e.queue.Waiting(key, e.unexplained[key])
+	delete(e.unexplained, key)
 	if more {
-		e.unexplained[key] = struct{}{}
+		e.unexplained[key] = false
 	}
-	var short []shortage
+	var crowded []crowding
 	for _, w := range waiting {
 		info := w.Run
 		result := e.rules.Schedule(e.cache.SnapshotFor(info), info)
@@ -76,15 +72,15 @@ func (e *engine) conclude(key types.NamespacedName, now time.Time) {
 			e.reject(info, w.Order, d, now)
 			w.Lines = []string{d.Line}
 		}
-		if pods := d.ShortOf(corev1alpha1.ReasonInsufficientCapacity); len(pods) > 0 {
-			short = append(short, shortage{run: info, pods: pods})
+		if pods := d.Crowded(); len(pods) > 0 {
+			crowded = append(crowded, crowding{run: info, pods: pods})
 		}
 		v := explain.Verdict{Reason: d.Reason, Message: d.Message()}
 		for _, line := range w.Lines {
 			e.book.Conclude(groupOf(info, line), v, now)
 		}
 	}
-	e.considerHold(key, short, now)
+	e.considerHold(key, crowded, now)
 }
 
 // explainBackoff tells a Run that was handed back when it is tried again.

@@ -26,6 +26,7 @@ func TestEndStatus(t *testing.T) {
 	scriptFailed.Outputs = map[string]string{"a": "b"}
 	timeout := Result{Phase: corev1alpha1.RunTimeout, Reason: corev1alpha1.RunReasonTimeout, Message: "Stopped"}
 	isLast := func(r *corev1alpha1.Run) { r.Status.Attempt = 4 }
+	wait := scheduled(retried()).RetryWait(3).Truncate(time.Microsecond)
 	type brief struct {
 		Phase   corev1alpha1.RunPhase
 		Reason  corev1alpha1.RunReason
@@ -39,21 +40,21 @@ func TestEndStatus(t *testing.T) {
 		want   brief
 	}{
 		"a failure without a policy":            {scheduled(), scriptFailed, brief{"Failed", "ScriptFailed", 2, 0, 1}},
-		"a failure with attempts left":          {scheduled(retried()), scriptFailed, brief{"Pending", "ScriptFailed", 3, 2 * time.Second, 0}},
+		"a failure with attempts left":          {scheduled(retried()), scriptFailed, brief{"Pending", "ScriptFailed", 3, wait, 0}},
 		"a failure of the last attempt":         {scheduled(retried(), isLast), scriptFailed, brief{"Failed", "ScriptFailed", 4, 0, 1}},
 		"a failure that is not retried":         {scheduled(retried("OOMKilled")), scriptFailed, brief{"Failed", "ScriptFailed", 2, 0, 1}},
 		"a failure of a Run that is cancelled":  {scheduled(retried(), isCancelled), scriptFailed, brief{"Failed", "ScriptFailed", 2, 0, 1}},
 		"a failure of a Run that is deleted":    {scheduled(retried(), isDeleted), scriptFailed, brief{"Failed", "ScriptFailed", 2, 0, 1}},
 		"a success":                             {scheduled(retried()), Result{Phase: corev1alpha1.RunSucceeded}, brief{"Succeeded", "", 2, 0, 0}},
-		"a timeout":                             {scheduled(retried()), timeout, brief{"Pending", "Timeout", 3, 2 * time.Second, 0}},
+		"a timeout":                             {scheduled(retried()), timeout, brief{"Pending", "Timeout", 3, wait, 0}},
 		"a timeout when others are listed":      {scheduled(retried("ScriptFailed")), timeout, brief{"Timeout", "Timeout", 2, 0, 0}},
-		"a lost execution":                      {scheduled(retried()), Lost(), brief{"Pending", "ExecutionLost", 3, 2 * time.Second, 0}},
+		"a lost execution":                      {scheduled(retried()), Lost(), brief{"Pending", "ExecutionLost", 3, wait, 0}},
 		"a lost execution of a cancelled Run":   {scheduled(retried(), isCancelled), Lost(), brief{"Cancelled", "Cancelled", 2, 0, 0}},
-		"a Pod that shuts down":                 {scheduled(retried()), StoppedBeforeStart(StopShutdown), brief{"Pending", "PodTerminated", 3, 2 * time.Second, 0}},
+		"a Pod that shuts down":                 {scheduled(retried()), StoppedBeforeStart(StopShutdown), brief{"Pending", "PodTerminated", 3, wait, 0}},
 		"a cancel":                              {scheduled(retried(), isCancelled), StoppedBeforeStart(StopCancel), brief{"Cancelled", "Cancelled", 2, 0, 0}},
 		"a cancel that the Run does not show":   {scheduled(retried()), StoppedBeforeStart(StopCancel), brief{"Cancelled", "Cancelled", 2, 0, 0}},
-		"a result that the API server refuses":  {scheduled(retried()), Refused(Result{Phase: corev1alpha1.RunSucceeded}, errors.New("too long")), brief{"Pending", "OutputsInvalid", 3, 2 * time.Second, 0}},
-		"a message that is longer than allowed": {scheduled(retried()), failed("ScriptFailed", strings.Repeat("é", 5000), nil), brief{"Pending", "ScriptFailed", 3, 2 * time.Second, 0}},
+		"a result that the API server refuses":  {scheduled(retried()), Refused(Result{Phase: corev1alpha1.RunSucceeded}, errors.New("too long")), brief{"Pending", "OutputsInvalid", 3, wait, 0}},
+		"a message that is longer than allowed": {scheduled(retried()), failed("ScriptFailed", strings.Repeat("é", 5000), nil), brief{"Pending", "ScriptFailed", 3, wait, 0}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

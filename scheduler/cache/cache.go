@@ -301,7 +301,7 @@ func (c *Cache) Snapshot(key types.NamespacedName) *framework.Snapshot {
 			p.info = p.inform(r)
 		}
 		s.Pods[i] = p.info
-		s.Guarded = s.Guarded || len(p.guards) > 0
+		s.Guarded = s.Guarded || len(p.guards) > 0 || p.info.Held != nil && len(p.info.Held.Guards) > 0
 	}
 	r.snapshot = s
 	return s

@@ -6,15 +6,18 @@ import (
 	"kruntimes.io/kruntimes/scheduler/framework"
 )
 
-// Hold keeps, on a Pod of run's Runtime, what run requests away from other Runs, until Unhold. A Runtime has one hold at
-// a time; another one replaces it.
+// Hold keeps a Pod of run's Runtime from other Runs that would be in run's way there, until Unhold: what it requests is
+// given to nobody else, and nobody comes whom rules between Runs keep apart from it. A Runtime has one hold at a time;
+// another one replaces it.
 func (c *Cache) Hold(run *framework.RunInfo, pod types.UID) {
 	key := run.RuntimeKey()
 	r := c.runtime(key)
 	if r.hold != nil {
 		delete(c.holds, r.hold.Run)
 	}
-	r.hold, r.heldPod = &framework.Hold{Run: run.UID, Requests: run.Requests}, pod
+	r.hold, r.heldPod = &framework.Hold{
+		Run: run.UID, Requests: run.Requests, Labels: run.Labels, Guards: run.Terms().Guards(),
+	}, pod
 	c.holds[run.UID] = key
 	r.touchAll()
 }

@@ -26,7 +26,7 @@ const (
 	// NumbersInterval is the least time between two verdicts of a group that differ in numbers only.
 	NumbersInterval = 10 * time.Second
 
-	// maxSteps bounds the work of one call on Runs that turn out to know already.
+	// maxSteps bounds the work of one call on Runs that turn out to know already, and on groups with nobody to tell yet.
 	maxSteps = 1000
 )
 
@@ -165,30 +165,43 @@ func (b *Book) Due(now time.Time, limit int) []Note {
 		b.mature(g, now)
 	}
 	var notes []Note
-	steps := maxSteps
-	for range b.behind.Len() {
+	var resting []*group
+	for steps := maxSteps; b.behind.Len() > 0 && len(notes) < limit && steps > 0; steps-- {
 		g, ok := b.behind.Front().Value.(*group)
 		if !ok {
 			break // never: enqueue puts groups in only
 		}
 		b.dequeue(g)
-		for !g.stale.empty() && !g.changed.IsZero() && len(notes) < limit && steps > 0 {
-			w := g.stale.next.waiter
-			// Members enter in the order in which they began to wait, near enough.
-			if now.Sub(w.since) < Patience {
-				break
-			}
-			steps--
-			w.leave()
-			g.told.pushBack(&w.node)
-			if w.knows != g.verdict {
-				w.knows = g.verdict
-				notes = append(notes, Note{Run: w.run, Verdict: g.verdict})
-			}
+		w := g.next(now)
+		if w == nil {
+			resting = append(resting, g)
+			continue
 		}
+		w.leave()
+		g.told.pushBack(&w.node)
+		b.enqueue(g) // at the end: groups take turns
+		if w.knows != g.verdict {
+			w.knows = g.verdict
+			notes = append(notes, Note{Run: w.run, Verdict: g.verdict})
+		}
+	}
+	for _, g := range resting {
 		b.enqueue(g)
 	}
 	return notes
+}
+
+// next is the member whose turn it is to be told, nil when it is nobody's yet.
+func (g *group) next(now time.Time) *waiter {
+	if g.stale.empty() || g.changed.IsZero() {
+		return nil
+	}
+	w := g.stale.next.waiter
+	// Members enter in the order in which they began to wait, near enough.
+	if now.Sub(w.since) < Patience {
+		return nil
+	}
+	return w
 }
 
 // enqueue remembers a group that has Runs to tell.

@@ -150,3 +150,31 @@ func TestNothingIsLeftOfRunsThatNobodyWasToldAbout(t *testing.T) {
 		t.Errorf("%d waiters, %d groups, %d unsettled, %d behind are left", b.Len(), len(b.groups), len(b.unsettled), b.behind.Len())
 	}
 }
+
+// TestABigGroupDoesNotHoldUpOthers has a group of which more members are stale than can ever be told, because its numbers
+// change again and again.
+func TestABigGroupDoesNotHoldUpOthers(t *testing.T) {
+	b := New()
+	for i := range 1000 {
+		b.Wait(types.UID(fmt.Sprintf("a%03d", i)), "a", at(0), Verdict{})
+	}
+	b.Conclude("a", full("1 full"), at(1))
+	expectOf := func(now float64, want string) {
+		t.Helper()
+		got := map[string]bool{}
+		for _, n := range b.Due(at(now), 2) {
+			got[string(n.Run)] = true
+		}
+		if !got[want] {
+			t.Errorf("at %v %s is not told, but %v", now, want, got)
+		}
+	}
+	expectOf(2, "a000")
+	b.Wait("b", "b", at(2), Verdict{})
+	b.Conclude("b", full("B"), at(2))
+	expectOf(3, "b")
+	b.Conclude("a", full("2 full"), at(12))
+	b.Wait("c", "c", at(11), Verdict{})
+	b.Conclude("c", full("C"), at(12))
+	expectOf(12, "c")
+}

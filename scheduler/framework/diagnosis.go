@@ -34,13 +34,15 @@ type Diagnosis struct {
 	whole    *Status
 	verdicts []*Status
 	pods     []*PodInfo
+	// runtime is the one whose Pods these are; nil when it is not known.
+	runtime *RuntimeInfo
 }
 
-// ShortOf returns the Pods that were rejected for a reason, in order of their names.
-func (d *Diagnosis) ShortOf(reason string) []*PodInfo {
+// Crowded returns the Pods that were rejected for nothing but the Runs that are there, in order of their names.
+func (d *Diagnosis) Crowded() []*PodInfo {
 	var pods []*PodInfo
 	for i, v := range d.verdicts {
-		if v.Reason == reason {
+		if v.Crowded {
 			pods = append(pods, d.pods[i])
 		}
 	}
@@ -72,11 +74,27 @@ func (d *Diagnosis) conclude() {
 }
 
 // Message tells a person why: "4 Pods: 3 full (runs 4/4), 1 not ready: ImagePullBackOff". Verdicts are counted, the
-// most frequent first, equals in alphabetical order. It has at most MaxMessage bytes.
+// most frequent first, equals in alphabetical order. Where the Runtime cannot have all of its Pods, that follows. It has
+// at most MaxMessage bytes.
 func (d *Diagnosis) Message() string {
 	if d.whole != nil {
 		return statuspatch.Bounded(d.whole.Message(), MaxMessage)
 	}
+	missing := d.missing()
+	return d.counts(MaxMessage-len(missing)) + missing
+}
+
+// missing says why there are not more Pods.
+func (d *Diagnosis) missing() string {
+	if d.runtime == nil || d.runtime.Trouble == "" || int(d.runtime.Replicas) <= len(d.pods) {
+		return ""
+	}
+	return fmt.Sprintf("; %d more cannot be made: %s", int(d.runtime.Replicas)-len(d.pods),
+		statuspatch.Bounded(d.runtime.Trouble, MaxMessage/2))
+}
+
+// counts counts the verdicts on the Pods, in at most so many bytes.
+func (d *Diagnosis) counts(size int) string {
 	counts := map[string]int{}
 	var last *Status
 	text := ""
@@ -107,14 +125,14 @@ func (d *Diagnosis) Message() string {
 			separator = ": "
 		}
 		// Room is kept for the words that stand for what is left out.
-		if i > 0 && b.Len()+len(separator)+len(part)+len(", 2147483647 others") > MaxMessage {
+		if i > 0 && b.Len()+len(separator)+len(part)+len(", 2147483647 others") > size {
 			fmt.Fprintf(&b, "%s%d others", separator, left)
 			break
 		}
 		b.WriteString(separator + part)
 		left -= g.count
 	}
-	return statuspatch.Bounded(b.String(), MaxMessage)
+	return statuspatch.Bounded(b.String(), size)
 }
 
 func counted(n int, noun string) string {

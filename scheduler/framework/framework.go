@@ -130,7 +130,7 @@ func (f *Framework) Schedule(snapshot *Snapshot, run *RunInfo) Result {
 	}
 	switch len(fits) {
 	case 0:
-		d.pods = snapshot.Pods
+		d.pods, d.runtime = snapshot.Pods, snapshot.Runtime
 		d.Class, d.Line = c.classes()
 		d.conclude()
 		return Result{Diagnosis: &d, Cycle: c}

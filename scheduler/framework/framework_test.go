@@ -225,6 +225,45 @@ func (b *book) Reserve(_ *Cycle, pod *PodInfo) *Status {
 
 func (b *book) Unreserve(_ *Cycle, pod *PodInfo) { delete(b.reserved, pod.Name) }
 
+func TestMessageSaysWhyPodsAreMissing(t *testing.T) {
+	f, err := New([]Enabled{{Plugin: &rule{name: "f", filter: func(p *PodInfo) *Status {
+		return Reject(Unschedulable, "InsufficientCapacity", "full, "+strings.Repeat(p.Name, 200))
+	}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]struct {
+		replicas    int32
+		pods        []string
+		trouble     string
+		want        string
+		wantLongest bool
+	}{
+		"all are there":            {2, []string{"", ""}, "quota", "2 Pods: 2 full, ", false},
+		"no trouble is known":      {3, []string{"", ""}, "", "2 Pods: 2 full, ", false},
+		"two cannot be made":       {3, []string{""}, "PodsRefused: quota", "1 Pod: 1 full, ; 2 more cannot be made: PodsRefused: quota", false},
+		"both words are long":      {9, []string{"a", "b", "c"}, strings.Repeat("q", 200), "; 6 more cannot be made: " + strings.Repeat("q", 200), true},
+		"a trouble of its own":     {2, []string{""}, strings.Repeat("q", 900), "1 Pod: 1 full, ; 1 more cannot be made: " + strings.Repeat("q", 253) + "…", false},
+		"more Pods than asked for": {0, []string{""}, "quota", "1 Pod: 1 full, ", false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			snapshot := pods(tc.pods...)
+			snapshot.Runtime = &RuntimeInfo{Replicas: tc.replicas, Trouble: tc.trouble}
+			got := f.Schedule(snapshot, &RunInfo{}).Diagnosis.Message()
+			if tc.wantLongest {
+				if len(got) > MaxMessage || !strings.HasSuffix(got, tc.want) || !strings.Contains(got, " others") {
+					t.Errorf("%d bytes: %q", len(got), got)
+				}
+				return
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("message (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestReserveUndoesEverythingWhenOnePluginRefuses(t *testing.T) {
 	first := &book{rule: rule{name: "first"}, reserved: map[string]int{}}
 	second := &book{rule: rule{name: "second", events: CapacityFreed}, reserved: map[string]int{}, refuse: true}

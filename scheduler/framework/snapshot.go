@@ -18,7 +18,7 @@ type Snapshot struct {
 	Runtime *RuntimeInfo `json:"runtime,omitempty"`
 	// Pods are the Pods of the Runtime, sorted by name, then UID.
 	Pods []*PodInfo `json:"pods,omitempty"`
-	// Guarded is true when a Pod has guards.
+	// Guarded is true when a Pod has guards, or is held for a Run that has.
 	Guarded bool `json:"guarded,omitempty"`
 	// Neighbours holds, for a snapshot that was made for a Run with an affinity, the Runs that each of its terms selects.
 	Neighbours []Neighbours `json:"neighbours,omitempty"`
@@ -65,10 +65,22 @@ type PodInfo struct {
 	Held *Hold `json:"held,omitempty"`
 }
 
-// Hold is a claim of a Run that has waited too long on units that are not free yet.
+// Hold is a claim of a Run that has waited too long on a Pod that cannot take it yet. Other Runs are judged as if it were
+// there already.
 type Hold struct {
-	Run      types.UID `json:"run"`
-	Requests Resources `json:"requests"`
+	Run types.UID `json:"run"`
+	// Requests, Labels and Guards are those that the Run will bring along.
+	Requests Resources         `json:"requests"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Guards   []*Selector       `json:"guards,omitempty"`
+}
+
+// HeldFromOthers is the claim on the Pod that keeps a Run away, if there is one: not its own.
+func (p *PodInfo) HeldFromOthers(run *RunInfo) *Hold {
+	if p.Held == nil || p.Held.Run == run.UID {
+		return nil
+	}
+	return p.Held
 }
 
 // Available tells whether the Pod takes Runs at all.

@@ -40,6 +40,8 @@ type Status struct {
 	// Detail, if any, is appended to Text. It is printed only when somebody reads the message, so that
 	// a cycle does not pay for it.
 	Detail fmt.Stringer
+	// Crowded tells, about a Pod, that it would take the Run if enough of the Runs there, or kept room for, left it.
+	Crowded bool
 	// WakeOn, if any, narrows the events that the plugin has registered to those that help against this verdict.
 	WakeOn Events
 	// Err is the cause of an Error.

@@ -9,14 +9,14 @@ import (
 	"kruntimes.io/kruntimes/scheduler/plugins/leastloaded"
 	"kruntimes.io/kruntimes/scheduler/plugins/readiness"
 	"kruntimes.io/kruntimes/scheduler/plugins/runaffinity"
-	"kruntimes.io/kruntimes/scheduler/plugins/unsupported"
+	"kruntimes.io/kruntimes/scheduler/plugins/workspace"
 )
 
 // Registry returns the constructor of every plugin by its name.
 func Registry() map[string]func() framework.Plugin {
 	return map[string]func() framework.Plugin{
 		readiness.Name:   func() framework.Plugin { return readiness.New() },
-		unsupported.Name: func() framework.Plugin { return unsupported.New() },
+		workspace.Name:   func() framework.Plugin { return workspace.New() },
 		runaffinity.Name: func() framework.Plugin { return runaffinity.New() },
 		capacity.Name:    func() framework.Plugin { return capacity.New() },
 		leastloaded.Name: func() framework.Plugin { return leastloaded.New() },
@@ -35,7 +35,7 @@ type Use struct {
 func DefaultProfile() []Use {
 	return []Use{
 		{Name: readiness.Name},
-		{Name: unsupported.Name},
+		{Name: workspace.Name},
 		{Name: runaffinity.Name, Weight: 2},
 		{Name: capacity.Name},
 		{Name: leastloaded.Name, Weight: 1},

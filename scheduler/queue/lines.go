@@ -17,8 +17,9 @@ type pool struct {
 	active ordered[*class]
 	// turn is the pool's place in turns, nil while active is empty.
 	turn *list.Element
-	// parked are the other classes, as *class.
-	parked list.List
+	// rounds holds all lines, as *line, those first that Waiting has not come by for the longest time; round counts its rounds.
+	rounds list.List
+	round  uint64
 	// freed are the parked classes that wait for units on any Pod, freedOn those that wait for units of the Pod.
 	freed   map[*class]struct{}
 	freedOn map[types.UID]map[*class]struct{}
@@ -30,6 +31,9 @@ type line struct {
 	class *class
 	items ordered[*item]
 	place int
+	// turn is the line's place in pool.rounds, round the last one in which Waiting has come by.
+	turn  *list.Element
+	round uint64
 }
 
 // class is lines whose verdicts are the same for now.
@@ -38,9 +42,8 @@ type class struct {
 	pool  *pool
 	lines ordered[*line]
 	place int
-	// turn is the class's place in pool.parked, nil while it is not parked. The rest is what it waits for then.
+	// parked is true while the class waits. The rest is what it waits for then.
 	parked  bool
-	turn    *list.Element
 	wakeOn  framework.Events
 	freedOn []types.UID
 	seeks   []sought
@@ -75,7 +78,7 @@ func (q *Queue) insert(i *item, name string) {
 	l, ok := p.lines[name]
 	if !ok {
 		l = &line{name: name, items: newOrdered(older, func(i *item) *int { return &i.place })}
-		p.lines[name] = l
+		p.lines[name], l.turn = l, p.rounds.PushBack(l)
 	}
 	i.line = l
 	l.items.push(i)
@@ -97,9 +100,17 @@ func (q *Queue) withdraw(i *item) {
 	p := l.class.pool
 	q.leave(l)
 	delete(p.lines, l.name)
+	p.rounds.Remove(l.turn)
 	if len(p.lines) == 0 {
 		delete(q.pools, p.key)
 	}
+}
+
+// waiter describes the class by its oldest Run.
+func (c *class) waiter() Waiter {
+	l := c.lines.first()
+	i := l.items.first()
+	return Waiter{Run: i.run, Order: i.order, Class: c.name, Line: l.name}
 }
 
 // refresh brings the places of a line and of its class in order after the line's oldest Run may have changed.
@@ -147,7 +158,7 @@ func (q *Queue) park(c *class, run *framework.RunInfo, v Verdict) {
 	} else {
 		q.deactivate(c)
 	}
-	c.parked, c.wakeOn, c.turn = true, v.WakeOn, p.parked.PushBack(c)
+	c.parked, c.wakeOn = true, v.WakeOn
 	if v.WakeOn.Has(framework.CapacityFreed) {
 		if v.FreedOn == nil {
 			p.freed[c] = struct{}{}
@@ -179,8 +190,7 @@ func (q *Queue) forgetWaits(c *class) {
 			delete(p.freedOn, pod)
 		}
 	}
-	p.parked.Remove(c.turn)
-	c.parked, c.wakeOn, c.freedOn, c.turn = false, 0, nil, nil
+	c.parked, c.wakeOn, c.freedOn = false, 0, nil
 }
 
 // activate puts a class among those to try, and gives its Runtime a turn if it has none yet.

@@ -63,25 +63,68 @@ func TestALineThatIsWorseOffLeavesTheClass(t *testing.T) {
 	expect(t, "it wakes as a whole", popAll(q), "0", "1")
 }
 
+// TestWaitingGoesRound has more classes than one call takes: each round comes by all of them once.
 func TestWaitingGoesRound(t *testing.T) {
+	const classes = 2*maxWaiters + 3
 	q := New()
-	for i := range 5 {
+	var all []string
+	for i := range classes {
 		r := run(fmt.Sprint(i), fmt.Sprint(i))
 		q.Add(r, created(int64(i)))
 		r, order, _ := q.Pop()
 		q.Park(r, order, full(r))
+		all = append(all, r.Name)
 	}
-	var got []string
-	for range 3 {
-		waiters, more := q.Waiting(key, 2)
+	for round := range 2 {
+		var got []string
+		calls := 0
+		for more := true; more; calls++ {
+			var waiters []Waiter
+			waiters, more = q.Waiting(key, calls == 0)
+			for _, w := range waiters {
+				got = append(got, w.Run.Name)
+			}
+		}
+		expect(t, fmt.Sprintf("round %d", round), got, all...)
+		if calls != 3 {
+			t.Errorf("round %d took %d calls, want 3", round, calls)
+		}
+	}
+	// A change in the middle begins a new round where the old one was.
+	q.Waiting(key, true)
+	waiters, _ := q.Waiting(key, true)
+	if got := waiters[0].Run.Name; got != fmt.Sprint(maxWaiters) {
+		t.Errorf("the new round begins with %s", got)
+	}
+}
+
+// TestWaitingTakesManyLinesInTurns has a class of more lines than one call takes.
+func TestWaitingTakesManyLinesInTurns(t *testing.T) {
+	const lines = 2*maxLines + 1
+	q := New()
+	for i := range lines {
+		r := run(fmt.Sprint(i), fmt.Sprint("line", i))
+		q.Add(r, created(int64(i)))
+		r, order, _ := q.Pop()
+		q.Park(r, order, Verdict{Class: "all", Line: r.Class, WakeOn: framework.CapacityFreed})
+	}
+	seen := map[string]int{}
+	calls := 0
+	for more := true; more; calls++ {
+		var waiters []Waiter
+		waiters, more = q.Waiting(key, calls == 0)
 		for _, w := range waiters {
-			got = append(got, w.Run.Name)
-		}
-		if !more {
-			t.Error("there are more than two")
+			if w.Run.Name != "0" || len(w.Lines) > maxLines {
+				t.Fatalf("call %d shows Run %s with %d lines", calls, w.Run.Name, len(w.Lines))
+			}
+			for _, l := range w.Lines {
+				seen[l]++
+			}
 		}
 	}
-	expect(t, "concluded", got, "0", "1", "2", "3", "4", "0")
+	if len(seen) != lines || calls != 3 {
+		t.Errorf("%d lines in %d calls, want %d in 3", len(seen), calls, lines)
+	}
 }
 
 func TestWhoIsWokenByNeighbours(t *testing.T) {

@@ -77,7 +77,7 @@ type Verdict struct {
 	FreedOn     []types.UID
 }
 
-// Waiter is a parked class: its oldest Run, with that one's line, and the names of all its lines.
+// Waiter is a parked class: its oldest Run, with that one's line, and the names of some of its lines.
 type Waiter struct {
 	Run   *framework.RunInfo
 	Order Order
@@ -85,6 +85,12 @@ type Waiter struct {
 	Line  string
 	Lines []string
 }
+
+const (
+	// maxWaiters and maxLines bound what Waiting returns.
+	maxWaiters = 64
+	maxLines   = 512
+)
 
 // New makes an empty Queue.
 func New() *Queue {
@@ -248,27 +254,48 @@ func (q *Queue) WakeAll() {
 	}
 }
 
-// Waiting returns parked classes of a Runtime, at most limit; the next call goes on with others. It tells whether there
-// are more.
-func (q *Queue) Waiting(runtime types.NamespacedName, limit int) (waiters []Waiter, more bool) {
+// Waiting goes round the lines of a Runtime and returns the parked classes that it comes by, each with those of its lines.
+// A call that begins a new round wants to see all of them again; others go on with the round that was begun. It tells
+// whether there are more.
+func (q *Queue) Waiting(runtime types.NamespacedName, begin bool) (waiters []Waiter, more bool) {
 	p, ok := q.pools[runtime]
 	if !ok {
 		return nil, false
 	}
-	for range min(limit, p.parked.Len()) {
-		front := p.parked.Front()
-		p.parked.MoveToBack(front)
-		c, ok := front.Value.(*class)
-		if !ok {
-			continue // never: park puts classes in only
-		}
-		l := c.lines.first()
-		i := l.items.first()
-		w := Waiter{Run: i.run, Order: i.order, Class: c.name, Line: l.name, Lines: make([]string, 0, c.lines.len())}
-		for _, l := range c.lines.slots.all {
-			w.Lines = append(w.Lines, l.name)
-		}
-		waiters = append(waiters, w)
+	if begin {
+		p.round++
 	}
-	return waiters, p.parked.Len() > limit
+	at := map[*class]int{}
+	for range maxLines {
+		front := p.rounds.Front()
+		l, ok := front.Value.(*line)
+		if !ok || l.round == p.round {
+			return waiters, false
+		}
+		c := l.class
+		i, known := at[c]
+		if c.parked && !known {
+			if len(waiters) == maxWaiters {
+				return waiters, true
+			}
+			i = len(waiters)
+			at[c] = i
+			waiters = append(waiters, c.waiter())
+		}
+		if c.parked {
+			waiters[i].Lines = append(waiters[i].Lines, l.name)
+		}
+		l.round = p.round
+		p.rounds.MoveToBack(front)
+	}
+	return waiters, true
+}
+
+// ClassOf names the class in which a Run waits; false when it is in none.
+func (q *Queue) ClassOf(run types.UID) (string, bool) {
+	i, ok := q.items[run]
+	if !ok || i.line == nil {
+		return "", false
+	}
+	return i.line.class.name, true
 }

@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -15,6 +16,10 @@ const (
 	defaultMaxBackoff = 5 * time.Minute
 )
 
+// spreadShare is the share of a wait, one in so many, by which it may become longer: thousands of Runs that fail together,
+// because a service is away, must not come back together.
+const spreadShare = 4
+
 // Attempts is the number of attempts in all that p allows. It is 1 for a Run without a policy.
 func (p *RetryPolicy) Attempts() int32 {
 	if p == nil {
@@ -23,8 +28,8 @@ func (p *RetryPolicy) Attempts() int32 {
 	return max(p.MaxAttempts, 1)
 }
 
-// Wait is how long attempt, counted from 1, waits after the one before it: backoff before the second, twice that before
-// the third, and so on, never more than maxBackoff. The first does not wait.
+// Wait is how long attempt, counted from 1, waits at least after the one before it: backoff before the second, twice that
+// before the third, and so on, never more than maxBackoff. The first does not wait.
 func (p *RetryPolicy) Wait(attempt int32) time.Duration {
 	if p == nil || attempt <= 1 {
 		return 0
@@ -45,6 +50,17 @@ func (p *RetryPolicy) Wait(attempt int32) time.Duration {
 	return min(wait, bound)
 }
 
+// RetryWait is how long attempt of r, counted from 1, waits after the one before it: what its policy says, and up to a
+// quarter of that more. How much more is made of the UID and the attempt, so that everybody comes to the same result.
+func (r *Run) RetryWait(attempt int32) time.Duration {
+	wait := r.Spec.RetryPolicy.Wait(attempt)
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%d/%s", attempt, r.UID) // a hash takes everything
+	const bits = 53                                // as many as a float64 keeps
+	share := float64(h.Sum64()>>(64-bits)) / (1 << bits)
+	return wait + time.Duration(share*float64(wait/spreadShare))
+}
+
 // Retries tells whether an attempt, counted from 1, that failed for reason is followed by another one. Success, which
 // has no reason, and Cancelled never are, even if retryOn names it.
 func (p *RetryPolicy) Retries(attempt int32, reason RunReason) bool {
@@ -58,7 +74,7 @@ func (p *RetryPolicy) Retries(attempt int32, reason RunReason) bool {
 // and when. A Run that somebody wants to end or to delete is not tried again.
 //
 // The wait begins with the assignment at the earliest: the clock of a node that is behind that of the scheduler would
-// make it too short. The scheduler bounds what the clock of a node that is ahead would make too long.
+// make it too short. A scheduler that sees the Run come back measures the wait once more, by its own clock.
 func (r *Run) NextAttempt(reason RunReason, ended time.Time) (at time.Time, ok bool) {
 	attempt := r.CurrentAttempt()
 	if r.Spec.CancelRequested || !r.DeletionTimestamp.IsZero() || !r.Spec.RetryPolicy.Retries(attempt, reason) {
@@ -67,7 +83,7 @@ func (r *Run) NextAttempt(reason RunReason, ended time.Time) (at time.Time, ok b
 	if t := r.Status.ScheduledTime; t != nil && ended.Before(t.Time) {
 		ended = t.Time
 	}
-	return ended.Add(r.Spec.RetryPolicy.Wait(attempt + 1)), true
+	return ended.Add(r.RetryWait(attempt + 1)), true
 }
 
 // AttemptEnd is how an attempt ended that may be followed by another one.

@@ -1,11 +1,14 @@
 package v1alpha1
 
 import (
+	"fmt"
+	"math/rand"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 )
 
@@ -100,19 +103,20 @@ func active(change ...func(*Run)) *Run {
 
 func TestNextAttempt(t *testing.T) {
 	attempt := func(n int32) func(*Run) { return func(r *Run) { r.Status.Attempt = n } }
+	second, third := active().RetryWait(2), active().RetryWait(3)
 	cases := map[string]struct {
 		run    *Run
 		want   time.Duration
 		wantOK bool
 	}{
-		"the second attempt":       {active(), 10 * time.Second, true},
-		"the third attempt":        {active(attempt(2)), 20 * time.Second, true},
+		"the second attempt":       {active(), second, true},
+		"the third attempt":        {active(attempt(2)), third, true},
 		"no fourth attempt":        {active(attempt(3)), 0, false},
-		"an unnumbered attempt":    {active(attempt(0)), 10 * time.Second, true},
+		"an unnumbered attempt":    {active(attempt(0)), second, true},
 		"a cancel is asked for":    {active(func(r *Run) { r.Spec.CancelRequested = true }), 0, false},
 		"the Run is deleted":       {active(func(r *Run) { r.DeletionTimestamp = ptr.To(metav1.NewTime(retryEpoch)) }), 0, false},
 		"the Run has no policy":    {active(func(r *Run) { r.Spec.RetryPolicy = nil }), 0, false},
-		"a node's clock is behind": {active(func(r *Run) { r.Status.ScheduledTime = ptr.To(metav1.NewMicroTime(retryEpoch.Add(time.Hour))) }), time.Hour + 10*time.Second, true},
+		"a node's clock is behind": {active(func(r *Run) { r.Status.ScheduledTime = ptr.To(metav1.NewMicroTime(retryEpoch.Add(time.Hour))) }), time.Hour + second, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -124,6 +128,67 @@ func TestNextAttempt(t *testing.T) {
 	}
 }
 
+func TestRetryWait(t *testing.T) {
+	const year = 8760 * time.Hour
+	cases := map[string]struct {
+		policy  *RetryPolicy
+		attempt int32
+		least   time.Duration
+	}{
+		"no policy":         {nil, 2, 0},
+		"the first attempt": {policy(3, time.Minute, time.Hour), 1, 0},
+		"no wait":           {policy(3, 0, time.Hour), 2, 0},
+		"a second":          {policy(3, time.Second, time.Hour), 2, time.Second},
+		"the longest wait":  {policy(100, year, year), 100, year},
+		"a few nanoseconds": {policy(3, 3, time.Hour), 2, 3},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			run := active(func(r *Run) { r.Spec.RetryPolicy = tc.policy })
+			got := run.RetryWait(tc.attempt)
+			if got < tc.least || got > tc.least+tc.least/4 || got != run.RetryWait(tc.attempt) {
+				t.Errorf("want %s and up to a quarter more, always the same; got %s, then %s", tc.least, got, run.RetryWait(tc.attempt))
+			}
+		})
+	}
+}
+
+// TestRetriesSpread lets ten thousand Runs fail together, four times. Each time their next attempts spread evenly over the
+// quarter that is added to the wait, and each time those of a Run are elsewhere.
+func TestRetriesSpread(t *testing.T) {
+	const runs, slots = 10_000, 10
+	rng := rand.New(rand.NewSource(1))
+	same := 0
+	counts := [5][slots]int{}
+	for range runs {
+		var uid [16]byte
+		rng.Read(uid[:])
+		run := active(func(r *Run) {
+			r.UID = types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", uid[:4], uid[4:6], uid[6:8], uid[8:10], uid[10:]))
+			r.Spec.RetryPolicy = policy(5, time.Minute, time.Minute)
+		})
+		last := -1
+		for attempt := int32(2); attempt <= 5; attempt++ {
+			slot := int((run.RetryWait(attempt) - time.Minute) * slots / (15 * time.Second))
+			counts[attempt-1][slot]++
+			if slot == last {
+				same++
+			}
+			last = slot
+		}
+	}
+	for attempt, perSlot := range counts[1:] {
+		for slot, n := range perSlot {
+			if n < runs/slots*4/5 || n > runs/slots*6/5 {
+				t.Errorf("attempt %d: %d Runs in slot %d, want about %d", attempt+2, n, slot, runs/slots)
+			}
+		}
+	}
+	if most := runs * 3 / slots * 6 / 5; same > most {
+		t.Errorf("%d times a Run was in the same slot again, want at most %d", same, most)
+	}
+}
+
 func TestHandedBack(t *testing.T) {
 	run := active()
 	untouched := run.DeepCopy()
@@ -131,12 +196,12 @@ func TestHandedBack(t *testing.T) {
 	if !ok {
 		t.Fatal("not handed back")
 	}
-	next := metav1.NewMicroTime(retryEpoch.Add(10 * time.Second))
+	next := metav1.NewMicroTime(retryEpoch.Add(run.RetryWait(2)).Truncate(time.Microsecond))
 	want := RunStatus{
 		Phase: RunPending, ObservedGeneration: 2, Attempt: 2, NextAttemptTime: &next, Reason: RunReasonTimeout,
 		Message: "Stopped", ExitCode: ptr.To[int32](143),
 		Conditions: []metav1.Condition{{Type: RunConditionScheduled, Status: metav1.ConditionFalse, Reason: ReasonBackoff,
-			Message: "attempt 2 is not tried before 2026-01-02T03:04:15Z", ObservedGeneration: 2,
+			Message: "attempt 2 is not tried before " + next.Format(time.RFC3339), ObservedGeneration: 2,
 			LastTransitionTime: metav1.NewTime(retryEpoch)}},
 	}
 	if diff := cmp.Diff(want, got.Status); diff != "" {

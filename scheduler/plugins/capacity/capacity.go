@@ -26,7 +26,9 @@ var (
 	_ framework.FilterPlugin    = (*Capacity)(nil)
 	_ framework.EventsPlugin    = (*Capacity)(nil)
 
-	held = framework.Reject(framework.Unschedulable, corev1alpha1.ReasonInsufficientCapacity, TextHeld)
+	held = &framework.Status{
+		Code: framework.Unschedulable, Reason: corev1alpha1.ReasonInsufficientCapacity, Text: TextHeld, Crowded: true,
+	}
 )
 
 // New makes the plugin.
@@ -66,7 +68,7 @@ func (*Capacity) Filter(c *framework.Cycle, pod *framework.PodInfo) *framework.S
 		if want.Milli > offered-used {
 			return full(c, shortage{resource: want.Name, used: used, offered: offered})
 		}
-		if h := pod.Held; h != nil && h.Run != c.Run.UID && want.Milli > offered-used-h.Requests.Of(want.Name) {
+		if h := pod.HeldFromOthers(c.Run); h != nil && want.Milli > offered-used-h.Requests.Of(want.Name) {
 			return held
 		}
 	}
@@ -79,7 +81,7 @@ func full(c *framework.Cycle, s shortage) *framework.Status {
 		return last
 	}
 	status := &framework.Status{
-		Code: framework.Unschedulable, Reason: corev1alpha1.ReasonInsufficientCapacity, Text: TextFull, Detail: s,
+		Code: framework.Unschedulable, Reason: corev1alpha1.ReasonInsufficientCapacity, Text: TextFull, Detail: s, Crowded: true,
 	}
 	c.Keep(Name, status)
 	return status

@@ -7,6 +7,8 @@
 //	                         of the namespace, is waived: somebody has to be the first.
 //	required anti-affinity   no term may select a Run on the Pod, and none of a Run on the Pod may select this one.
 //	preferences              the weights of the terms that a Pod meets, affinity's added, anti-affinity's taken away.
+//
+// A Pod that is held for a Run counts, for the required anti-affinity of others, as if that Run were there already.
 package runaffinity
 
 import (
@@ -29,6 +31,8 @@ const (
 	TextTogether = "with a Run that matches "
 	// TextKeptAway is shown for a Pod with a Run whose required anti-affinity selects this Run; the selector follows.
 	TextKeptAway = "with a Run that keeps away "
+	// TextHeld is shown for a Pod that is kept for a Run that has waited too long, from which rules keep this Run apart.
+	TextHeld = "held for an older Run"
 
 	// maxSelector bounds what is shown of a selector. Unit: bytes.
 	maxSelector = 100
@@ -44,6 +48,9 @@ var (
 	_ framework.EventsPlugin    = (*RunAffinity)(nil)
 
 	skip = &framework.Status{Code: framework.Skip}
+	held = &framework.Status{
+		Code: framework.Unschedulable, Reason: corev1alpha1.ReasonAffinityNotSatisfied, Text: TextHeld, WakeOn: togetherHelp, Crowded: true,
+	}
 )
 
 // The events that help against each kind of verdict. A Pod that becomes available helps against all of them.
@@ -89,7 +96,7 @@ func (*RunAffinity) PreFilter(c *framework.Cycle) *framework.Status {
 			c.Narrow("")
 			return framework.Reject(framework.Unresolvable, corev1alpha1.ReasonAffinityNotSatisfied, "spec.affinity: "+terms.Err.Error())
 		}
-		s.take(terms, c.Snapshot)
+		s.take(terms, c)
 	}
 	if c.Snapshot.Guarded {
 		s.guard(c)
@@ -104,8 +111,8 @@ func (*RunAffinity) PreFilter(c *framework.Cycle) *framework.Status {
 }
 
 // take sorts the terms that matter. Anti-affinity to nobody does not, nor does a preference that no Pod meets.
-func (s *state) take(terms *framework.Affinity, snapshot *framework.Snapshot) {
-	none := &framework.Neighbours{}
+func (s *state) take(terms *framework.Affinity, c *framework.Cycle) {
+	none, snapshot := &framework.Neighbours{}, c.Snapshot
 	for i := range terms.Terms {
 		r := rule{term: &terms.Terms[i], neighbours: none}
 		if i < len(snapshot.Neighbours) {
@@ -117,7 +124,8 @@ func (s *state) take(terms *framework.Affinity, snapshot *framework.Snapshot) {
 				s.near = append(s.near, r)
 			}
 		case framework.Apart:
-			if r.meetsAny(snapshot.Pods) {
+			isHeld := func(pod *framework.PodInfo) bool { return r.heldOn(pod, c.Run) }
+			if r.meetsAny(snapshot.Pods) || slices.ContainsFunc(snapshot.Pods, isHeld) {
 				s.apart = append(s.apart, r)
 			}
 		case framework.PreferNear, framework.PreferApart:
@@ -130,6 +138,12 @@ func (s *state) take(terms *framework.Affinity, snapshot *framework.Snapshot) {
 
 func (r *rule) on(pod *framework.PodInfo) bool { return r.neighbours.On[pod.UID] > 0 }
 
+// heldOn tells whether the Pod is held for a Run that the term selects.
+func (r *rule) heldOn(pod *framework.PodInfo, run *framework.RunInfo) bool {
+	h := pod.HeldFromOthers(run)
+	return h != nil && r.term.Selector.Matches(h.Labels)
+}
+
 func (r *rule) meetsAny(pods []*framework.PodInfo) bool {
 	return len(r.neighbours.On) > 0 && slices.ContainsFunc(pods, r.on)
 }
@@ -137,18 +151,26 @@ func (r *rule) meetsAny(pods []*framework.PodInfo) bool {
 // guard finds the guards that select the Run. Those with the same selector are looked at once.
 func (s *state) guard(c *framework.Cycle) {
 	seen := map[string]bool{}
+	look := func(g *framework.Selector) {
+		text := g.String()
+		if seen[text] {
+			return
+		}
+		seen[text] = true
+		if g.Matches(c.Run.Labels) {
+			if s.away == nil {
+				s.away = map[string]bool{}
+			}
+			s.away[text] = true
+		}
+	}
 	for _, pod := range c.Snapshot.Pods {
 		for _, g := range pod.Guards {
-			text := g.String()
-			if seen[text] {
-				continue
-			}
-			seen[text] = true
-			if g.Matches(c.Run.Labels) {
-				if s.away == nil {
-					s.away = map[string]bool{}
-				}
-				s.away[text] = true
+			look(g)
+		}
+		if h := pod.HeldFromOthers(c.Run); h != nil {
+			for _, g := range h.Guards {
+				look(g)
 			}
 		}
 	}
@@ -171,14 +193,31 @@ func (*RunAffinity) Filter(c *framework.Cycle, pod *framework.PodInfo) *framewor
 		}
 	}
 	for i := range s.apart {
-		if r := &s.apart[i]; r.on(pod) {
+		r := &s.apart[i]
+		switch {
+		case r.on(pod):
 			return r.broken(c, TextTogether, togetherHelp)
+		case r.heldOn(pod, c.Run):
+			return held
 		}
 	}
-	if len(s.away) > 0 {
-		for _, g := range pod.Guards {
+	return s.guarded(c, pod)
+}
+
+// guarded rejects a Pod with a Run, or held for a Run, that keeps this one away.
+func (s *state) guarded(c *framework.Cycle, pod *framework.PodInfo) *framework.Status {
+	if len(s.away) == 0 {
+		return nil
+	}
+	for _, g := range pod.Guards {
+		if s.away[g.String()] {
+			return s.keepAway(g)
+		}
+	}
+	if h := pod.HeldFromOthers(c.Run); h != nil {
+		for _, g := range h.Guards {
 			if s.away[g.String()] {
-				return s.keepAway(g)
+				return held
 			}
 		}
 	}
@@ -189,6 +228,7 @@ func (*RunAffinity) Filter(c *framework.Cycle, pod *framework.PodInfo) *framewor
 func (r *rule) broken(c *framework.Cycle, text string, help framework.Events) *framework.Status {
 	if r.verdict == nil {
 		r.verdict = framework.Reject(framework.Unschedulable, corev1alpha1.ReasonAffinityNotSatisfied, text)
+		r.verdict.Crowded = help.Has(framework.CapacityFreed)
 		r.verdict.Detail, r.verdict.WakeOn = selected{r.term.Selector, r.elsewhere(c.Snapshot.Pods)}, help
 	}
 	return r.verdict
@@ -206,7 +246,7 @@ func (s *state) keepAway(g *framework.Selector) *framework.Status {
 	detail := selected{selector: g}
 	if s.keptAway == nil || s.keptAway.Detail != detail {
 		s.keptAway = framework.Reject(framework.Unschedulable, corev1alpha1.ReasonAffinityNotSatisfied, TextKeptAway)
-		s.keptAway.Detail, s.keptAway.WakeOn = detail, togetherHelp
+		s.keptAway.Detail, s.keptAway.WakeOn, s.keptAway.Crowded = detail, togetherHelp, true
 	}
 	return s.keptAway
 }

@@ -62,7 +62,7 @@ pwd >>`+n.path("directories")+`; touch left-behind
 			t.Errorf("something of the old attempt is left: %+v", s)
 		}
 		wait := time.Until(s.NextAttemptTime.Time)
-		if most := time.Hour << (attempt - 2); wait > most || wait < most-time.Minute {
+		if most := back.RetryWait(attempt); wait > most || wait < most-time.Minute {
 			t.Errorf("attempt %d is made in %s, want %s", attempt, wait, most)
 		}
 		records := n.records(t, run)
