@@ -22,7 +22,7 @@ const (
 	// longJobs and longSteps make the long WorkflowRun, of which the first and the last gaps are compared.
 	longJobs, longSteps, compared = 8, 120, 50
 	// workflowPatience bounds the measurement of one WorkflowRun.
-	workflowPatience = 5 * time.Minute
+	workflowPatience = 20 * time.Minute
 )
 
 // workflows measures WorkflowRuns: what a step costs beside the floor, what many jobs cost beside as many bare Runs and,

@@ -44,7 +44,7 @@ func run(ctx context.Context, quick bool, jsonFile string) error {
 		return fmt.Errorf("starting the control plane: %w", err)
 	}
 	defer cluster.Stop()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 40*time.Minute)
 	defer cancel()
 	processes := func() []perf.Process { return processesOf(cluster, state) }
 	report, err := perf.Run(ctx, perf.Suite{
