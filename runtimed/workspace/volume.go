@@ -1,0 +1,292 @@
+// Package workspace looks after the directories of PersistentWorkspaces on the workspace volume of the Pod:
+//
+//	/workspace/persistent/<name>                           the directory that Runs share
+//	/workspace/persistent/<name>/.kruntimes/runs/<run uid>  what runtimed stages for one of them
+//	/workspace/.kruntimes/workspaces/<name>                the UID of the workspace to which the directory belongs
+//
+// User code may do what it likes to the volume. Every access goes through os.Root, and the directories in between must be
+// directories and no links, so that nothing outside of a workspace is reached by way of it.
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
+	"kruntimes.io/kruntimes/runtimed/removal"
+)
+
+const (
+	// reservedDirectory is runtimed's own, in the volume and in every workspace.
+	reservedDirectory = ".kruntimes"
+	ownersDirectory   = "workspaces"
+	runsDirectory     = "runs"
+	// maxUID is more than a UID has. Unit: bytes.
+	maxUID = 256
+)
+
+// Volume is the workspace volume of the Pod.
+type Volume struct {
+	path string
+	root *os.Root
+	// mu lets one directory be made or removed at a time.
+	mu sync.Mutex
+}
+
+// Open opens the volume, which exists. The path must be the one under which the runtime server sees it too.
+func Open(at string) (*Volume, error) {
+	at, err := filepath.Abs(at)
+	if err != nil {
+		return nil, fmt.Errorf("finding the workspace volume: %w", err)
+	}
+	root, err := os.OpenRoot(at)
+	if err != nil {
+		return nil, fmt.Errorf("opening the workspace volume: %w", err)
+	}
+	return &Volume{path: at, root: root}, nil
+}
+
+// Close releases the volume.
+func (v *Volume) Close() error { return v.root.Close() }
+
+// Workspace is the directory of one PersistentWorkspace, held open: replacing it by another one under its name does not
+// redirect runtimed.
+type Workspace struct {
+	// Path is where scripts find it.
+	Path string
+	root *os.Root
+}
+
+// Close releases the directory. What is in it stays.
+func (w *Workspace) Close() error { return w.root.Close() }
+
+// Prepare opens the directory of the workspace name, which is made when it is not there. What a workspace of another UID
+// left under the name, on a volume that outlives Pods, is removed before.
+func (v *Volume) Prepare(name, uid string) (*Workspace, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	w, err := v.prepare(name, uid)
+	if err != nil {
+		return nil, fmt.Errorf("preparing workspace %s: %w", name, err)
+	}
+	return w, nil
+}
+
+func (v *Volume) prepare(name, uid string) (*Workspace, error) {
+	owners, err := makeDirectories(v.root, reservedDirectory, ownersDirectory)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = owners.Close() }()
+	persistent, err := makeDirectories(v.root, workspacesv1alpha1.Directory)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = persistent.Close() }()
+	owner, err := readOwner(owners, name)
+	if err != nil {
+		return nil, err
+	}
+	if owner != uid {
+		if err := clear(persistent, name); err != nil {
+			return nil, err
+		}
+		// The owner is recorded first: a directory without an owner is one of another workspace.
+		if err := writeOwner(owners, name, uid); err != nil {
+			return nil, err
+		}
+	}
+	root, err := makeDirectories(persistent, name)
+	if err != nil {
+		return nil, err
+	}
+	return &Workspace{Path: filepath.Join(v.path, workspacesv1alpha1.Directory, name), root: root}, nil
+}
+
+// Reopen opens the directory of a workspace that an earlier runtimed prepared.
+func (v *Volume) Reopen(name string) (*Workspace, error) {
+	root, err := openDirectories(v.root, workspacesv1alpha1.Directory, name)
+	if err != nil {
+		return nil, fmt.Errorf("opening workspace %s: %w", name, err)
+	}
+	return &Workspace{Path: filepath.Join(v.path, workspacesv1alpha1.Directory, name), root: root}, nil
+}
+
+// Names lists the workspaces that have a directory.
+func (v *Volume) Names() ([]string, error) {
+	persistent, err := openDirectories(v.root, workspacesv1alpha1.Directory)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing the workspaces: %w", err)
+	}
+	entries, err := fs.ReadDir(persistent.FS(), ".")
+	if err := errors.Join(err, persistent.Close()); err != nil {
+		return nil, fmt.Errorf("listing the workspaces: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), removal.Prefix) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// Remove removes the directory of the workspace name and all that is in it, and nothing else. Nothing there is no error.
+func (v *Volume) Remove(name string) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if err := v.remove(name); err != nil {
+		return fmt.Errorf("removing workspace %s: %w", name, err)
+	}
+	return nil
+}
+
+func (v *Volume) remove(name string) error {
+	persistent, err := openDirectories(v.root, workspacesv1alpha1.Directory)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	default:
+		if err := errors.Join(clear(persistent, name), persistent.Close()); err != nil {
+			return err
+		}
+	}
+	owners, err := openDirectories(v.root, reservedDirectory, ownersDirectory)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(removal.Remove(owners, name), owners.Close())
+}
+
+// clear removes what lies under name, and what an earlier removal left unfinished.
+func clear(persistent *os.Root, name string) error {
+	aside, err := removal.SetAside(persistent, name)
+	if errors.Is(err, fs.ErrPermission) {
+		// Somebody of the same user took the right to write from the directory, which is not theirs.
+		if err := persistent.Chmod(".", 0o755); err != nil {
+			return err
+		}
+		aside, err = removal.SetAside(persistent, name)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err == nil {
+		if err := removal.Remove(persistent, aside); err != nil {
+			return err
+		}
+	}
+	entries, err := fs.ReadDir(persistent.FS(), ".")
+	for _, e := range entries {
+		if err == nil && strings.HasPrefix(e.Name(), removal.Prefix) {
+			err = removal.Remove(persistent, e.Name())
+		}
+	}
+	return err
+}
+
+// readOwner returns the UID that is recorded for name; nothing where there is none, or nothing that can be one.
+func readOwner(owners *os.Root, name string) (string, error) {
+	info, err := owners.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxUID {
+		return "", removal.Remove(owners, name)
+	}
+	text, err := owners.ReadFile(name)
+	return strings.TrimSpace(string(text)), err
+}
+
+// writeOwner records a UID as a whole or not at all.
+func writeOwner(owners *os.Root, name, uid string) error {
+	temporary := removal.Prefix + name // no workspace has such a name
+	if err := removal.Remove(owners, temporary); err != nil {
+		return err
+	}
+	f, err := owners.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(uid + "\n")
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return owners.Rename(temporary, name)
+}
+
+// makeDirectories opens the directory at the names below root, and makes those that are not there.
+func makeDirectories(root *os.Root, names ...string) (*os.Root, error) {
+	return descend(root, names, func(in *os.Root, name string) error {
+		if err := in.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		return nil
+	})
+}
+
+// openDirectories opens the directory at the names below root.
+func openDirectories(root *os.Root, names ...string) (*os.Root, error) {
+	return descend(root, names, func(*os.Root, string) error { return nil })
+}
+
+// descend opens one directory after the other. None may be a link, lest one that user code has put there leads to another
+// workspace.
+func descend(root *os.Root, names []string, before func(in *os.Root, name string) error) (*os.Root, error) {
+	in := root
+	for i, name := range names {
+		below, err := step(in, name, before)
+		if in != root {
+			err = errors.Join(err, in.Close())
+		}
+		if err != nil {
+			if below != nil {
+				_ = below.Close() // the first error counts
+			}
+			return nil, fmt.Errorf("%s: %w", path.Join(names[:i+1]...), err)
+		}
+		in = below
+	}
+	return in, nil
+}
+
+func step(in *os.Root, name string, before func(in *os.Root, name string) error) (*os.Root, error) {
+	if err := before(in, name); err != nil {
+		return nil, err
+	}
+	info, err := in.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, fmt.Errorf("it is no directory (%s): remove it", info.Mode().Type())
+	}
+	below, err := in.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := below.Stat(".")
+	if err == nil && !os.SameFile(info, opened) {
+		err = errors.New("it was replaced while it was opened")
+	}
+	if err != nil {
+		return nil, errors.Join(err, below.Close())
+	}
+	return below, nil
+}
