@@ -26,7 +26,7 @@ func (c *claim) resume(ctx context.Context, attempt *logs.Attempt, lost decision
 	if !ok {
 		return
 	}
-	dir, err := c.e.Area.Reopen(c.id)
+	dir, err := c.e.Area.Reopen(c.id, nil)
 	if err != nil {
 		ending.OutputsError = &decision.OutputsError{Message: err.Error()}
 		c.end(ctx, attempt, decision.ForEnding(ending), start)

@@ -37,7 +37,7 @@ func (c *claim) fetch(ctx context.Context, run *corev1alpha1.Run, dir *staging.D
 			cancel()
 		}
 	})
-	err := dir.FillWork(func(at *os.File) error {
+	err := dir.FillSource(func(at *os.File) error {
 		commit, err := c.e.Sources.Fetch(bounded, at, git)
 		if err == nil {
 			c.log.Info("Fetched source", "commit", commit)

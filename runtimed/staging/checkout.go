@@ -15,30 +15,38 @@ import (
 // incomingName is where a checkout grows before it becomes the working directory.
 const incomingName = "incoming"
 
-// FillWork replaces the working directory, which must still be empty, by a directory that fill has filled. Half a
-// directory is never seen there; what fill leaves when it fails is removed.
-func (d *Directory) FillWork(fill func(dir *os.File) error) error {
-	if err := d.root.Mkdir(incomingName, 0o700); err != nil {
+// FillSource makes the source a directory that fill has filled: the working directory itself, which must still be empty,
+// where the execution has its own. Half a directory is never seen there; what fill leaves when it fails is removed.
+func (d *Directory) FillSource(fill func(dir *os.File) error) error {
+	if err := d.stage.Mkdir(incomingName, 0o700); err != nil {
 		return fmt.Errorf("making the directory of the source: %w", err)
 	}
-	dir, err := d.root.Open(incomingName)
+	dir, err := d.stage.Open(incomingName)
 	if err != nil {
 		return fmt.Errorf("opening the directory of the source: %w", err)
 	}
 	err = errors.Join(fill(dir), dir.Close())
 	if err == nil {
-		if err = errors.Join(d.root.Remove(workName), d.root.Rename(incomingName, workName)); err == nil {
+		if err = d.moveIn(); err == nil {
 			return nil
 		}
 		err = fmt.Errorf("moving the source into place: %w", err)
 	}
-	if removeErr := d.root.RemoveAll(incomingName); removeErr != nil {
+	if removeErr := d.stage.RemoveAll(incomingName); removeErr != nil {
 		return errors.Join(err, fmt.Errorf("removing the rest of the source: %w", removeErr))
 	}
 	return err
 }
 
-// Entrypoint is a file in the working directory that can be run.
+// moveIn gives the filled directory its name.
+func (d *Directory) moveIn() error {
+	if err := d.stage.Remove(d.source); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return d.stage.Rename(incomingName, d.source)
+}
+
+// Entrypoint is a file of the source that can be run.
 type Entrypoint struct {
 	// Path is the file.
 	Path string
@@ -51,18 +59,18 @@ type Entrypoint struct {
 // maxFirstLine bounds what is read of an entrypoint; the kernel reads no more either. Unit: bytes.
 const maxFirstLine = 256
 
-// Entrypoint looks for the file name in the working directory. Links are followed as long as they stay inside. The
+// Entrypoint looks for the file name in the source. Links are followed as long as they stay inside. The
 // error is for the person who wrote the Run.
 func (d *Directory) Entrypoint(name string) (Entrypoint, error) {
 	if first, _, _ := strings.Cut(filepath.ToSlash(filepath.Clean(name)), "/"); !filepath.IsLocal(name) || first == ".git" {
 		return Entrypoint{}, fmt.Errorf("the entrypoint %q is not the path of a file in the repository", name)
 	}
-	work, err := d.root.OpenRoot(workName)
+	source, err := d.stage.OpenRoot(d.source)
 	if err != nil {
-		return Entrypoint{}, fmt.Errorf("opening the working directory: %w", err)
+		return Entrypoint{}, fmt.Errorf("opening the source: %w", err)
 	}
-	e := Entrypoint{Path: filepath.Join(d.Work(), name)}
-	start, info, err := firstBytes(work, name)
+	e := Entrypoint{Path: filepath.Join(d.stagePath, d.source, name)}
+	start, info, err := firstBytes(source, name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		err = fmt.Errorf("the repository holds no file %q", name)
@@ -74,7 +82,7 @@ func (d *Directory) Entrypoint(name string) (Entrypoint, error) {
 		e.Direct = true
 		e.Interpreter = interpreterOf(start)
 	}
-	return e, errors.Join(err, work.Close())
+	return e, errors.Join(err, source.Close())
 }
 
 // firstBytes reads the beginning of a regular file.

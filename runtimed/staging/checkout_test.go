@@ -24,7 +24,7 @@ func below(dir *os.File, name, content string, mode os.FileMode) error {
 	return root.WriteFile(name, []byte(content), mode)
 }
 
-func TestFillWork(t *testing.T) {
+func TestFillSource(t *testing.T) {
 	broken := errors.New("broken")
 	cases := map[string]struct {
 		fill func(d *Directory, dir *os.File) error
@@ -45,7 +45,7 @@ func TestFillWork(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			d := create(t, openArea(t), "")
-			if err := d.FillWork(func(dir *os.File) error { return tc.fill(d, dir) }); !errors.Is(err, tc.err) {
+			if err := d.FillSource(func(dir *os.File) error { return tc.fill(d, dir) }); !errors.Is(err, tc.err) {
 				t.Errorf("want error %v, got %v", tc.err, err)
 			}
 			content, err := os.ReadFile(d.Work() + "/a")
@@ -66,7 +66,7 @@ func TestEntrypoint(t *testing.T) {
 	d := create(t, openArea(t), "")
 	outside := filepath.Join(t.TempDir(), "f")
 	must(t, os.WriteFile(outside, []byte("#!/bin/sh\n"), 0o755))
-	must(t, d.FillWork(func(dir *os.File) error {
+	must(t, d.FillSource(func(dir *os.File) error {
 		return errors.Join(
 			below(dir, "plain.py", "print()", 0o644), below(dir, "bin/run", "#! /usr/bin/env python3\n", 0o755),
 			below(dir, "text", "echo", 0o755), below(dir, "script", "#!/bin/sh\n", 0o644), below(dir, "elf", "\x7fELF...", 0o755),

@@ -24,6 +24,7 @@ const (
 	outputsName   = "outputs"
 	artifactsName = "artifacts"
 	workName      = "work"
+	sourceName    = "source"
 	homeName      = "home"
 	tempName      = "tmp"
 )
@@ -63,51 +64,91 @@ func (a *Area) Names() ([]string, error) {
 	return names, nil
 }
 
-// Directory is the place of one execution.
+// Place is where an execution takes place that shares its working directory with others.
+type Place struct {
+	// Work is the working directory, which others have made.
+	Work string
+	// Stage is a directory below Work that is reserved for the execution, Root the same, open. The Directory closes it.
+	Stage string
+	Root  *os.Root
+}
+
+// Directory is the place of one execution: a private part, and one that the script shares with runtimed. They are the same
+// unless the execution takes place in a Place.
 type Directory struct {
 	path string
 	root *os.Root
+	// stage holds the script, outputs, artifacts and source, at stagePath.
+	stagePath string
+	stage     *os.Root
+	// work is the working directory. source is the name of the source in stage.
+	work, source string
 }
 
 // Create lays out the directory of execution id, with script as its script unless that is empty. What lies there under
-// the same name is removed first.
-func (a *Area) Create(id, script string) (*Directory, error) {
+// the same name is removed first. The execution has its own working directory.
+func (a *Area) Create(id, script string) (*Directory, error) { return a.CreateIn(id, script, nil) }
+
+// CreateIn is Create for an execution that shares its working directory; with a nil place it is Create.
+func (a *Area) CreateIn(id, script string, place *Place) (*Directory, error) {
 	err := a.root.Mkdir(id, 0o700)
 	if errors.Is(err, fs.ErrExist) {
 		if err := a.Remove(id); err != nil {
-			return nil, err
+			return nil, errors.Join(err, place.close())
 		}
 		err = a.root.Mkdir(id, 0o700)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("making the directory of execution %s: %w", id, err)
+		return nil, errors.Join(fmt.Errorf("making the directory of execution %s: %w", id, err), place.close())
 	}
-	root, err := a.root.OpenRoot(id)
+	d, err := a.Reopen(id, place)
 	if err != nil {
-		return nil, fmt.Errorf("opening the directory of execution %s: %w", id, err)
+		return nil, err
 	}
-	d := &Directory{path: filepath.Join(a.path, id), root: root}
 	if err := d.fill(script); err != nil {
 		return nil, errors.Join(fmt.Errorf("laying out execution %s: %w", id, err), d.Close(), a.Remove(id))
 	}
 	return d, nil
 }
 
-// Reopen opens the directory of an execution that an earlier runtimed has laid out.
-func (a *Area) Reopen(id string) (*Directory, error) {
+// Reopen opens the directory of an execution that an earlier runtimed has laid out, with the same place.
+func (a *Area) Reopen(id string, place *Place) (*Directory, error) {
 	root, err := a.root.OpenRoot(id)
 	if err != nil {
-		return nil, fmt.Errorf("opening the directory of execution %s: %w", id, err)
+		return nil, errors.Join(fmt.Errorf("opening the directory of execution %s: %w", id, err), place.close())
 	}
-	return &Directory{path: filepath.Join(a.path, id), root: root}, nil
+	d := &Directory{path: filepath.Join(a.path, id), root: root}
+	if place == nil {
+		d.stagePath, d.stage = d.path, root
+		d.work, d.source = filepath.Join(d.path, workName), workName
+		return d, nil
+	}
+	d.stagePath, d.stage = place.Stage, place.Root
+	d.work, d.source = place.Work, sourceName
+	return d, nil
+}
+
+// close releases the place of an execution that does not take place.
+func (p *Place) close() error {
+	if p == nil {
+		return nil
+	}
+	return p.Root.Close()
 }
 
 // fill makes the files and directories of a new execution.
 func (d *Directory) fill(script string) error {
-	for _, name := range []string{artifactsName, workName, homeName, tempName} {
+	private := []string{homeName, tempName}
+	if d.stage == d.root {
+		private = append(private, workName)
+	}
+	for _, name := range private {
 		if err := d.root.Mkdir(name, 0o700); err != nil {
 			return err
 		}
+	}
+	if err := d.stage.Mkdir(artifactsName, 0o700); err != nil {
+		return err
 	}
 	if script != "" {
 		if err := d.create(scriptName, script, 0o500); err != nil {
@@ -118,7 +159,7 @@ func (d *Directory) fill(script string) error {
 }
 
 func (d *Directory) create(name, text string, mode fs.FileMode) error {
-	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	f, err := d.stage.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
@@ -129,16 +170,16 @@ func (d *Directory) create(name, text string, mode fs.FileMode) error {
 }
 
 // Script is the path of the script.
-func (d *Directory) Script() string { return filepath.Join(d.path, scriptName) }
+func (d *Directory) Script() string { return filepath.Join(d.stagePath, scriptName) }
 
 // Outputs is the path of the file to which the script writes its outputs.
-func (d *Directory) Outputs() string { return filepath.Join(d.path, outputsName) }
+func (d *Directory) Outputs() string { return filepath.Join(d.stagePath, outputsName) }
 
 // Artifacts is the directory in which the script leaves artifacts.
-func (d *Directory) Artifacts() string { return filepath.Join(d.path, artifactsName) }
+func (d *Directory) Artifacts() string { return filepath.Join(d.stagePath, artifactsName) }
 
-// Work is the working directory of an execution without a workspace.
-func (d *Directory) Work() string { return filepath.Join(d.path, workName) }
+// Work is the working directory.
+func (d *Directory) Work() string { return d.work }
 
 // Home is the private HOME of the execution.
 func (d *Directory) Home() string { return filepath.Join(d.path, homeName) }
@@ -147,12 +188,18 @@ func (d *Directory) Home() string { return filepath.Join(d.path, homeName) }
 func (d *Directory) Temp() string { return filepath.Join(d.path, tempName) }
 
 // Close releases the directory. What is in it stays.
-func (d *Directory) Close() error { return d.root.Close() }
+func (d *Directory) Close() error {
+	err := d.root.Close()
+	if d.stage != d.root {
+		err = errors.Join(err, d.stage.Close())
+	}
+	return err
+}
 
 // ReadOutputs returns the bytes of the outputs file. It neither follows links nor waits for anybody, and reads no more
 // than outputs.MaxFile. The error is an *outputs.Error.
 func (d *Directory) ReadOutputs() ([]byte, error) {
-	before, err := d.root.Lstat(outputsName)
+	before, err := d.stage.Lstat(outputsName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &outputs.Error{Message: "the outputs file is gone: the script removed or moved it"}
 	}
@@ -165,7 +212,7 @@ func (d *Directory) ReadOutputs() ([]byte, error) {
 	if before.Size() > outputs.MaxFile {
 		return nil, tooLarge(before.Size())
 	}
-	f, err := d.root.OpenFile(outputsName, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := d.stage.OpenFile(outputsName, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, unreadable(err)
 	}

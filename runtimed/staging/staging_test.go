@@ -245,3 +245,47 @@ func TestSetAside(t *testing.T) {
 		t.Errorf("what a link leads to was touched: %v", err)
 	}
 }
+
+// TestPlace lays out an execution that shares its working directory.
+func TestPlace(t *testing.T) {
+	work := t.TempDir()
+	stage := filepath.Join(work, ".kruntimes", "runs", "u")
+	must(t, os.MkdirAll(stage, 0o755))
+	must(t, os.WriteFile(filepath.Join(work, "shared"), []byte("text"), 0o600))
+	place := func() *Place {
+		root, err := os.OpenRoot(stage)
+		must(t, err)
+		return &Place{Work: work, Stage: stage, Root: root}
+	}
+	a := openArea(t)
+	d, err := a.CreateIn("u.1", "echo", place())
+	must(t, err)
+	if d.Work() != work || d.Script() != stage+"/script" || d.Outputs() != stage+"/outputs" || d.Artifacts() != stage+"/artifacts" {
+		t.Errorf("got %s, %s, %s, %s", d.Work(), d.Script(), d.Outputs(), d.Artifacts())
+	}
+	private := filepath.Join(a.path, "u.1")
+	if d.Home() != private+"/home" || d.Temp() != private+"/tmp" {
+		t.Errorf("got %s, %s", d.Home(), d.Temp())
+	}
+	if _, err := os.Lstat(private + "/work"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it has a working directory of its own: %v", err)
+	}
+	must(t, d.FillSource(func(dir *os.File) error { return below(dir, "bin/build", "#!/bin/sh\n", 0o755) }))
+	entry, err := d.Entrypoint("bin/build")
+	must(t, err)
+	if want := stage + "/source/bin/build"; entry.Path != want {
+		t.Errorf("want %s, got %s", want, entry.Path)
+	}
+	must(t, os.WriteFile(d.Outputs(), []byte("a=b\n"), 0o600))
+	must(t, d.Close())
+	d, err = a.Reopen("u.1", place())
+	must(t, err)
+	if got, err := d.ReadOutputs(); err != nil || string(got) != "a=b\n" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	must(t, d.Close())
+	must(t, a.Remove("u.1"))
+	if got, err := os.ReadFile(filepath.Join(work, "shared")); err != nil || string(got) != "text" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
