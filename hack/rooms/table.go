@@ -23,7 +23,7 @@ type room struct {
 
 // The runtime server knows processes, not Kubernetes: one small static binary.
 var (
-	cluster    = []string{"apis/core", "apis/workspaces", "apis/workflows", "statuspatch"}
+	cluster    = []string{"apis/core", "apis/workspaces", "apis/workflows", "statuspatch", "telemetry"}
 	kubernetes = []string{"k8s.io/", "sigs.k8s.io/"}
 )
 
@@ -39,6 +39,7 @@ var rooms = []room{
 	{path: "apis/runtime", only: []string{}},
 	{path: "statuspatch"},
 	{path: "version"},
+	{path: "telemetry"},
 	{path: "workflow"},
 	{path: "artifacts"},
 	{path: "runtimeserver", never: cluster, foreign: kubernetes},
