@@ -55,14 +55,14 @@ func (c *Cluster) components() []component {
 				"--runtimed-cluster-role=" + config.RuntimedClusterRole, "--metrics-address=" + off, "--health-address=" + off},
 			inside: func(ctx context.Context, api *rest.Config) error {
 				return manager.Run(ctx, manager.Options{Config: api, Groups: groups, NodeImage: nodeImage,
-					RuntimedClusterRole: config.RuntimedClusterRole, MetricsAddress: off, HealthAddress: off})
+					RuntimedClusterRole: config.RuntimedClusterRole, HealthAddress: off})
 			},
 		},
 		{
 			part: PartScheduler, account: config.SchedulerServiceAccount, binary: c.options.Binaries.Scheduler,
 			args: []string{"--metrics-address=" + off, "--health-address=" + off},
 			inside: func(ctx context.Context, api *rest.Config) error {
-				return scheduler.Run(ctx, scheduler.Options{Config: api, MetricsAddress: off, HealthAddress: off})
+				return scheduler.Run(ctx, scheduler.Options{Config: api, HealthAddress: off})
 			},
 		},
 	}

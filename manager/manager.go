@@ -5,8 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
-	"time"
+	"slices"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,20 +15,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	"kruntimes.io/kruntimes/controllers/core"
 	"kruntimes.io/kruntimes/controllers/workflows"
+	"kruntimes.io/kruntimes/telemetry/events"
 )
 
 const (
 	// leaseName is the Lease through which replicas elect a leader.
 	leaseName = "kruntimes-manager"
-	// syncPatience is how long the readiness probe waits for the caches.
-	syncPatience = 100 * time.Millisecond
 	// concurrency is how many objects of a kind are worked on at a time.
 	concurrency = 8
 )
@@ -46,7 +42,13 @@ func Run(ctx context.Context, options Options) error {
 			return fmt.Errorf("building the scheme: %w", err)
 		}
 	}
-	mgr, err := ctrl.NewManager(options.Config, managerOptions(ctx, scheme, options))
+	serving, err := options.Metrics.Server()
+	if err != nil {
+		return err
+	}
+	made := managerOptions(ctx, scheme, options)
+	made.Metrics = serving
+	mgr, err := ctrl.NewManager(options.Config, made)
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
@@ -70,7 +72,6 @@ func managerOptions(ctx context.Context, scheme *runtime.Scheme, options Options
 		BaseContext: func() context.Context { return ctx }, // Ends the caches with the manager; see stoppableCache.
 		Cache:       cache.Options{ByObject: cachedObjects(options), DefaultTransform: cache.TransformStripManagedFields()},
 		Controller:  config.Controller{MaxConcurrentReconciles: concurrency, SkipNameValidation: &skip},
-		Metrics:     server.Options{BindAddress: options.MetricsAddress},
 
 		HealthProbeBindAddress:        options.HealthAddress,
 		LeaderElection:                options.LeaderElection,
@@ -89,42 +90,35 @@ func cachedObjects(options Options) map[client.Object]cache.ByObject {
 	return byObject
 }
 
-// setUp registers the controllers of the enabled groups, and the probes.
+// setUp registers the controllers of the enabled groups, what tells of their work, and the probes.
 func setUp(ctx context.Context, mgr ctrl.Manager, options Options) error {
+	recorder, err := addRecorder(mgr, options.Config)
+	if err != nil {
+		return err
+	}
 	if options.enabled(GroupCore) {
-		if err := setUpCore(ctx, mgr, options); err != nil {
+		if err := setUpCore(ctx, mgr, recorder, options); err != nil {
 			return fmt.Errorf("setting up group %s: %w", GroupCore, err)
 		}
 	}
 	if options.enabled(GroupWorkflows) {
-		if err := setUpWorkflows(ctx, mgr); err != nil {
+		if err := setUpWorkflows(ctx, mgr, recorder); err != nil {
 			return fmt.Errorf("setting up group %s: %w", GroupWorkflows, err)
 		}
 	}
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return fmt.Errorf("adding the liveness probe: %w", err)
-	}
-	ready := func(request *http.Request) error {
-		ctx, cancel := context.WithTimeout(request.Context(), syncPatience)
-		defer cancel()
-		if !mgr.GetCache().WaitForCacheSync(ctx) {
-			return fmt.Errorf("the caches are not filled yet")
-		}
-		return nil
-	}
-	if err := mgr.AddReadyzCheck("caches", ready); err != nil {
-		return fmt.Errorf("adding the readiness probe: %w", err)
-	}
-	return nil
+	return addProbes(ctx, mgr, slices.Collect(maps.Keys(cachedObjects(options))))
 }
 
-func setUpCore(ctx context.Context, mgr ctrl.Manager, options Options) error {
+func setUpCore(ctx context.Context, mgr ctrl.Manager, recorder *events.Recorder, options Options) error {
 	if err := core.IndexFields(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	user, err := options.defaultUser()
 	if err != nil {
 		return err
+	}
+	if err := mgr.Add(&core.Observer{Informers: mgr.GetCache(), Recorder: recorder, Clock: clock.RealClock{}}); err != nil {
+		return fmt.Errorf("adding what observes Runs and Runtimes: %w", err)
 	}
 	runtimes := &core.RuntimeReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{},
 		NodeImage: options.NodeImage, RuntimedClusterRole: options.RuntimedClusterRole, DefaultUser: user}
@@ -138,11 +132,14 @@ func setUpCore(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	return nil
 }
 
-func setUpWorkflows(ctx context.Context, mgr ctrl.Manager) error {
+func setUpWorkflows(ctx context.Context, mgr ctrl.Manager, recorder *events.Recorder) error {
 	if err := workflows.IndexFields(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	runs := &workflows.WorkflowRunReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}}
+	if err := mgr.Add(&workflows.Observer{Informers: mgr.GetCache(), Recorder: recorder, Clock: clock.RealClock{}}); err != nil {
+		return fmt.Errorf("adding what observes WorkflowRuns: %w", err)
+	}
+	runs := &workflows.WorkflowRunReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Recorder: recorder}
 	if err := runs.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the WorkflowRun controller: %w", err)
 	}

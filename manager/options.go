@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
+
+	"kruntimes.io/kruntimes/telemetry/endpoint"
 )
 
 // The API groups that can be enabled.
@@ -51,8 +53,10 @@ type Options struct {
 	LeaderElection bool
 	// LeaderElectionNamespace holds the Lease. Default: the namespace of the Pod.
 	LeaderElectionNamespace string
-	// MetricsAddress and HealthAddress are where metrics and probes are served. Empty or "0": nowhere.
-	MetricsAddress, HealthAddress string
+	// Metrics says where and how metrics are served. Default: nowhere.
+	Metrics endpoint.Options
+	// HealthAddress is where probes are served. Empty or "0": nowhere.
+	HealthAddress string
 }
 
 // AddFlags makes the options settable on a command line, with their defaults.
@@ -63,7 +67,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.DefaultRunAsUser, "default-run-as-user", runAsDefault, "`User` and group of Pods whose template names none, or none where the cluster assigns them")
 	flags.BoolVar(&o.LeaderElection, "leader-elect", false, "Let one of several replicas work at a time")
 	flags.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", "", "`Namespace` of the Lease (default: that of the Pod)")
-	flags.StringVar(&o.MetricsAddress, "metrics-address", ":8080", "`Address` to serve metrics on; 0 for nowhere")
+	o.Metrics.AddFlags(flags)
 	flags.StringVar(&o.HealthAddress, "health-address", ":8081", "`Address` to serve probes on; 0 for nowhere")
 }
 
@@ -77,7 +81,7 @@ func (o *Options) validate() error {
 		errs = append(errs, errors.New("--node-image is required"))
 	}
 	_, err := o.defaultUser()
-	return errors.Join(append(errs, err)...)
+	return errors.Join(append(errs, err, o.Metrics.Validate())...)
 }
 
 // complete fills the defaults in.
@@ -87,7 +91,6 @@ func (o *Options) complete() {
 	}
 	o.RuntimedClusterRole = cmp.Or(o.RuntimedClusterRole, defaultClusterRole)
 	o.DefaultRunAsUser = cmp.Or(o.DefaultRunAsUser, runAsDefault)
-	o.MetricsAddress = cmp.Or(o.MetricsAddress, off)
 	o.HealthAddress = cmp.Or(o.HealthAddress, off)
 	o.Config = rest.CopyConfig(o.Config)
 	o.Config.QPS = -1

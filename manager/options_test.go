@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"kruntimes.io/kruntimes/config"
+	"kruntimes.io/kruntimes/telemetry/endpoint"
 )
 
 func TestValidate(t *testing.T) {
@@ -38,6 +39,8 @@ func TestValidate(t *testing.T) {
 			"--groups: workspaces needs core: use --groups=core,workspaces"},
 		"a group that does not exist": {valid(func(o *Options) { o.Groups = []string{"core", "jobs"} }),
 			`--groups: "jobs" is not one of core, workspaces, workflows`},
+		"metrics for everybody": {valid(func(o *Options) { o.Metrics = endpoint.Options{Address: ":8080", Plain: true} }),
+			"--metrics-plain: :8080 is not a loopback address: use 127.0.0.1, or let metrics be served over TLS"},
 		"a group that is to come": {valid(func(o *Options) { o.Groups = []string{"core", "workspaces"} }),
 			"--groups: workspaces is not part of this version yet: use --groups=core,workflows"},
 	}
@@ -59,7 +62,7 @@ func TestComplete(t *testing.T) {
 	got := Options{Config: limited, NodeImage: "node:1"}
 	got.complete()
 	want := Options{Config: &rest.Config{QPS: -1, UserAgent: "kruntimes-manager"}, Groups: []string{"core", "workflows"}, NodeImage: "node:1",
-		RuntimedClusterRole: config.RuntimedClusterRole, DefaultRunAsUser: "65532", MetricsAddress: "0", HealthAddress: "0"}
+		RuntimedClusterRole: config.RuntimedClusterRole, DefaultRunAsUser: "65532", HealthAddress: "0"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("options (-want +got):\n%s", diff)
 	}
@@ -67,7 +70,7 @@ func TestComplete(t *testing.T) {
 		t.Error("the caller's configuration was changed")
 	}
 	set := Options{Config: limited, Groups: []string{"core"}, NodeImage: "node:1", RuntimedClusterRole: "r", DefaultRunAsUser: "none",
-		MetricsAddress: ":1", HealthAddress: ":2"}
+		Metrics: endpoint.Options{Address: ":1"}, HealthAddress: ":2"}
 	completed := set
 	completed.complete()
 	if diff := cmp.Diff(set, completed, cmpopts.IgnoreFields(Options{}, "Config")); diff != "" {

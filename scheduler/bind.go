@@ -32,7 +32,20 @@ type binder struct {
 	engine *engine
 }
 
-// bind stores an assignment and tells the engine how that ended. There are five ends:
+// bind stores an assignment, as store says, and counts that. It returns false when it does not know, at its end, whether a
+// request is stored or will be.
+func (b *binder) bind(ctx context.Context, a *assignment) (known bool) {
+	began, seen := b.clock.Now(), b.engine.waitedSince(a.run.UID)
+	end, known := b.store(ctx, a)
+	now := b.clock.Now()
+	b.engine.meters.bound(end, now.Sub(began))
+	if end == bindStored {
+		b.engine.meters.placed(a.run, seen, now)
+	}
+	return known
+}
+
+// store stores an assignment and tells the engine how that ended. There are five ends:
 //
 //  1. The API server has stored it: bound.
 //  2. It has not, and never will, because the Run has another version by now: moved, with that version. This is also
@@ -45,43 +58,43 @@ type binder struct {
 //
 // As long as the Run still has the version that the assignment rests on, an earlier request may be under way, so the
 // same assignment is sent again and its units stay reserved; the stored version decides which request counts.
-func (b *binder) bind(ctx context.Context, a *assignment) (known bool) {
+func (b *binder) store(ctx context.Context, a *assignment) (end bindEnd, known bool) {
 	log := logr.FromContextOrDiscard(ctx).WithValues("Run", klog.KObj(a.run), "pod", a.podName)
 	patch, err := bindPatch(a, b.clock.Now())
 	if err != nil {
 		log.Error(err, "Could not build the assignment")
 		b.engine.refused(a)
-		return true
+		return bindRefused, true
 	}
 	name := types.NamespacedName{Namespace: a.run.Namespace, Name: a.run.Name}
 	wait := firstDoubt
 	for attempt := range bindAttempts {
 		if ctx.Err() != nil {
-			return attempt == 0
+			return bindUnknown, attempt == 0
 		}
 		version, err := b.client.patchStatus(ctx, name, patch)
 		switch {
 		case err == nil:
 			log.V(1).Info("Bound Run")
 			b.engine.bound(a, version)
-			return true
+			return bindStored, true
 		case apierrors.IsNotFound(err) && attempt == 0:
 			b.engine.vanished(a)
-			return true
+			return bindGone, true
 		case apierrors.IsNotFound(err):
 			b.engine.lost(a)
-			return true
+			return bindGone, true
 		case isRefusal(err):
 			log.Error(err, "Assignment was refused")
 			b.engine.refused(a)
-			return true
+			return bindRefused, true
 		}
 		log.V(1).Info("Assignment is in doubt", "reason", err.Error())
 		if b.resolved(ctx, a, name) {
-			return ctx.Err() == nil
+			return bindMoved, ctx.Err() == nil
 		}
 		if !sleep(ctx, b.clock, wait) {
-			return false
+			return bindUnknown, false
 		}
 		wait = min(2*wait, lastDoubt)
 	}
@@ -90,7 +103,7 @@ func (b *binder) bind(ctx context.Context, a *assignment) (known bool) {
 		log.Info("Gave an assignment up")
 		b.engine.refused(a)
 	}
-	return ctx.Err() == nil
+	return bindUnknown, ctx.Err() == nil
 }
 
 // resolved looks at the stored Run until it can be read. It tells the engine, and returns true, if the assignment needs

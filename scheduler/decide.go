@@ -45,7 +45,7 @@ func (e *engine) next() (a *assignment, wait time.Duration) {
 			return nil, e.idleFor(now)
 		}
 		// 2 snapshot, 3 filter and score
-		result := e.rules.Schedule(e.cache.SnapshotFor(info), info)
+		result := e.cycle(info)
 		if result.Pod == nil {
 			e.reject(info, order, result.Diagnosis, now)
 			continue

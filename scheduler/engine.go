@@ -31,6 +31,8 @@ const (
 type engine struct {
 	clock clock.PassiveClock
 	rules *framework.Framework
+	// meters count the cycles.
+	meters *meters
 	// wake gets a signal when there may be something for next.
 	wake chan struct{}
 
@@ -98,7 +100,7 @@ const (
 
 func newEngine(rules *framework.Framework, c clock.PassiveClock) *engine {
 	return &engine{
-		clock: c, rules: rules, wake: make(chan struct{}, 1),
+		clock: c, rules: rules, meters: newMeters(), wake: make(chan struct{}, 1),
 		cache: cache.New(), queue: queue.New(), book: explain.New(),
 		runs:           map[types.UID]*trackedRun{},
 		unexplained:    map[types.NamespacedName]bool{},

@@ -54,13 +54,17 @@ func (h *health) serve(ctx context.Context) error {
 	return nil
 }
 
-// newMetrics makes the server of what controller-runtime and client-go count; nil when it is off.
+// newMetrics makes the server of what is counted here, in controller-runtime and in client-go; nil when it is off.
 func newMetrics(options Options) (metricsserver.Server, error) {
+	serving, err := options.Metrics.Server()
+	if err != nil {
+		return nil, err
+	}
 	client, err := rest.HTTPClientFor(options.Config)
 	if err != nil {
 		return nil, fmt.Errorf("making the client for metrics: %w", err)
 	}
-	server, err := metricsserver.NewServer(metricsserver.Options{BindAddress: options.MetricsAddress}, options.Config, client)
+	server, err := metricsserver.NewServer(serving, options.Config, client)
 	if err != nil {
 		return nil, fmt.Errorf("making the metrics server: %w", err)
 	}

@@ -6,6 +6,8 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+
+	"kruntimes.io/kruntimes/telemetry/endpoint"
 )
 
 // off is the address of what is not served.
@@ -19,8 +21,8 @@ type Options struct {
 	LeaderElection bool
 	// LeaderElectionNamespace is where the Lease lives. Required with LeaderElection.
 	LeaderElectionNamespace string
-	// MetricsAddress serves /metrics, of the process and its client. Empty or "0": off.
-	MetricsAddress string
+	// Metrics says where and how metrics are served. Default: nowhere.
+	Metrics endpoint.Options
 	// HealthAddress serves /healthz and /readyz. Empty or "0": off.
 	HealthAddress string
 	// Clock is read for every time and timer. Default: the real one.
@@ -31,7 +33,7 @@ type Options struct {
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.LeaderElection, "leader-elect", false, "Let one of several replicas work at a time")
 	flags.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", "", "`Namespace` of the Lease")
-	flags.StringVar(&o.MetricsAddress, "metrics-address", ":8080", "`Address` to serve metrics on; 0 for nowhere")
+	o.Metrics.AddFlags(flags)
 	flags.StringVar(&o.HealthAddress, "health-address", ":8081", "`Address` to serve probes on; 0 for nowhere")
 }
 
@@ -43,16 +45,13 @@ func (o *Options) validate() error {
 	if o.LeaderElection && o.LeaderElectionNamespace == "" {
 		errs = append(errs, errors.New("leader election needs a namespace for its Lease"))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, o.Metrics.Validate())...)
 }
 
 // complete fills the defaults in.
 func (o *Options) complete() {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
-	}
-	if o.MetricsAddress == "" {
-		o.MetricsAddress = off
 	}
 	o.Config = rest.CopyConfig(o.Config)
 	o.Config.QPS = -1

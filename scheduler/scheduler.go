@@ -29,6 +29,7 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/scheduler/plugins"
+	"kruntimes.io/kruntimes/telemetry/events"
 )
 
 // maxBinds is how many assignments are written at the same time.
@@ -42,6 +43,7 @@ type scheduler struct {
 	client    *runClient
 	informers ctrlcache.Cache
 	finishes  *finishWatch
+	recorder  *events.Recorder
 	// slots holds a token for every assignment that is being written.
 	slots chan struct{}
 }
@@ -77,6 +79,7 @@ func Run(ctx context.Context, options Options) error {
 		return err
 	}
 	start("serving health", health.serve)
+	start("writing events", s.recorder.Start)
 	if metrics != nil {
 		start("serving metrics", metrics.Start)
 	}
@@ -121,14 +124,19 @@ func build(options Options) (*scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
+	recorder, err := events.NewRecorder(options.Config, reporter, options.Clock)
+	if err != nil {
+		return nil, err
+	}
 	engine := newEngine(rules, options.Clock)
+	engine.meters = counted
 	finishes, err := newFinishWatch(options.Config, options.Clock, engine)
 	if err != nil {
 		return nil, err
 	}
 	return &scheduler{
 		options: options, clock: options.Clock, engine: engine, client: client,
-		informers: informers, finishes: finishes, slots: make(chan struct{}, maxBinds),
+		informers: informers, finishes: finishes, recorder: recorder, slots: make(chan struct{}, maxBinds),
 	}, nil
 }
 
@@ -138,9 +146,10 @@ func (s *scheduler) schedule(ctx context.Context) (settled bool) {
 		return true
 	}
 	logr.FromContextOrDiscard(ctx).Info("Started scheduling")
+	defer pendingGauge.watch(s.engine)()
 	var doubtful atomic.Bool
 	var parts sync.WaitGroup
-	t := &teller{client: s.client, clock: s.clock, engine: s.engine, busy: func() bool { return len(s.slots) > 0 }}
+	t := &teller{client: s.client, clock: s.clock, engine: s.engine, recorder: s.recorder, busy: func() bool { return len(s.slots) > 0 }}
 	parts.Go(func() { t.run(ctx) })
 	b := &binder{client: s.client, clock: s.clock, engine: s.engine}
 	for s.takeSlot(ctx) {

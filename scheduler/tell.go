@@ -15,6 +15,7 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/statuspatch"
+	"kruntimes.io/kruntimes/telemetry/events"
 )
 
 const (
@@ -31,6 +32,8 @@ type teller struct {
 	client *runClient
 	clock  clock.WithTicker
 	engine *engine
+	// recorder tells people what the conditions say. Nil: nobody is told.
+	recorder *events.Recorder
 	// busy tells whether Runs are being bound.
 	busy func() bool
 }
@@ -101,5 +104,6 @@ func (t *teller) tellOne(ctx context.Context, n notice) error {
 	}
 	after.ResourceVersion = version
 	t.engine.informed(n, after)
+	t.recorder.Publish(waitEvents(n)...)
 	return nil
 }

@@ -34,6 +34,7 @@ func CacheByObject() map[client.Object]cache.ByObject {
 		&corev1.ServiceAccount{}: {Label: managed},
 		&rbacv1.RoleBinding{}:    {Label: managed},
 		&corev1alpha1.Run{}:      {Transform: trimRun},
+		&corev1alpha1.Runtime{}:  {},
 	}
 }
 

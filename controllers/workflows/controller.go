@@ -20,6 +20,7 @@ import (
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	"kruntimes.io/kruntimes/statuspatch"
+	"kruntimes.io/kruntimes/telemetry/events"
 )
 
 const (
@@ -40,6 +41,8 @@ type WorkflowRunReconciler struct {
 	Live client.Reader
 	// Clock tells the times of a status.
 	Clock clock.PassiveClock
+	// Recorder stores the events that tell which jobs fail. Nil: they are not told.
+	Recorder *events.Recorder
 
 	memory *memory
 }
@@ -150,6 +153,7 @@ func (r *WorkflowRunReconciler) patch(ctx context.Context, o *observation, statu
 	}
 	r.memory.wrote(after, o.now)
 	logProgress(ctx, &o.run.Status, &status)
+	r.Recorder.Publish(jobEvents(o.run, &o.run.Status, &status)...)
 	return nil
 }
 
