@@ -71,6 +71,8 @@ func TestRenderInstallsAllKinds(t *testing.T) {
 		"ValidatingAdmissionPolicy/kruntimes-run-identity", "ValidatingAdmissionPolicy/kruntimes-run-status",
 		"ValidatingAdmissionPolicyBinding/kruntimes-run-identity", "ValidatingAdmissionPolicyBinding/kruntimes-run-status",
 		"ValidatingAdmissionPolicy/kruntimes-workflow-run-identity", "ValidatingAdmissionPolicy/kruntimes-workflow-run-outputs",
+		"ValidatingAdmissionPolicy/kruntimes-workspace-cleanup", "ValidatingAdmissionPolicy/kruntimes-workspace-status",
+		"ValidatingAdmissionPolicyBinding/kruntimes-workspace-cleanup", "ValidatingAdmissionPolicyBinding/kruntimes-workspace-status",
 		"ValidatingAdmissionPolicyBinding/kruntimes-workflow-run-identity",
 		"ValidatingAdmissionPolicyBinding/kruntimes-workflow-run-outputs",
 	}

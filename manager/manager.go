@@ -18,8 +18,10 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 	"kruntimes.io/kruntimes/controllers/core"
 	"kruntimes.io/kruntimes/controllers/workflows"
+	"kruntimes.io/kruntimes/controllers/workspaces"
 	"kruntimes.io/kruntimes/telemetry/events"
 )
 
@@ -37,7 +39,8 @@ func Run(ctx context.Context, options Options) error {
 	}
 	options.complete()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, corev1alpha1.AddToScheme, workflowsv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, corev1alpha1.AddToScheme,
+		workspacesv1alpha1.AddToScheme, workflowsv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return fmt.Errorf("building the scheme: %w", err)
 		}
@@ -84,6 +87,9 @@ func managerOptions(ctx context.Context, scheme *runtime.Scheme, options Options
 // cachedObjects says what the cache holds for the enabled groups.
 func cachedObjects(options Options) map[client.Object]cache.ByObject {
 	byObject := core.CacheByObject()
+	if options.enabled(GroupWorkspaces) {
+		maps.Copy(byObject, workspaces.CacheByObject())
+	}
 	if options.enabled(GroupWorkflows) {
 		maps.Copy(byObject, workflows.CacheByObject())
 	}
@@ -99,6 +105,11 @@ func setUp(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	if options.enabled(GroupCore) {
 		if err := setUpCore(ctx, mgr, recorder, options); err != nil {
 			return fmt.Errorf("setting up group %s: %w", GroupCore, err)
+		}
+	}
+	if options.enabled(GroupWorkspaces) {
+		if err := setUpWorkspaces(ctx, mgr, recorder); err != nil {
+			return fmt.Errorf("setting up group %s: %w", GroupWorkspaces, err)
 		}
 	}
 	if options.enabled(GroupWorkflows) {
@@ -128,6 +139,20 @@ func setUpCore(ctx context.Context, mgr ctrl.Manager, recorder *events.Recorder,
 	runs := &core.RunReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}}
 	if err := runs.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the Run lifecycle controller: %w", err)
+	}
+	return nil
+}
+
+func setUpWorkspaces(ctx context.Context, mgr ctrl.Manager, recorder *events.Recorder) error {
+	if err := workspaces.IndexFields(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	if err := mgr.Add(&workspaces.Observer{Informers: mgr.GetCache(), Recorder: recorder, Clock: clock.RealClock{}}); err != nil {
+		return fmt.Errorf("adding what observes PersistentWorkspaces: %w", err)
+	}
+	bindings := &workspaces.PersistentWorkspaceReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}}
+	if err := bindings.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("setting up the PersistentWorkspace controller: %w", err)
 	}
 	return nil
 }

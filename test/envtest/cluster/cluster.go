@@ -29,6 +29,7 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 	"kruntimes.io/kruntimes/devcluster/controlplane"
 )
 
@@ -91,7 +92,8 @@ func (c *Cluster) Stop() {
 // Scheme holds the kinds of Kubernetes and of kruntimes.
 func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
-	kinds := []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, corev1alpha1.AddToScheme, workflowsv1alpha1.AddToScheme}
+	kinds := []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, corev1alpha1.AddToScheme,
+		workspacesv1alpha1.AddToScheme, workflowsv1alpha1.AddToScheme}
 	for _, add := range kinds {
 		if err := add(scheme); err != nil {
 			panic(err) // Only a programming error makes this fail.

@@ -13,6 +13,7 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 )
 
 // prober is the user who tries what the policies forbid, and the name of all objects that this takes.
@@ -20,19 +21,25 @@ const prober = "policy-prober"
 
 // waitForPolicies tries what the policies forbid, without storing anything, until each of them has said no.
 func (c *Cluster) waitForPolicies(ctx context.Context) error {
-	run, workflowRun := probeRun(), probeWorkflowRun()
+	run, workflowRun, workspace := probeRun(), probeWorkflowRun(), probeWorkspace()
 	role := &rbacv1.Role{ObjectMeta: probeMeta(""), Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{corev1alpha1.GroupVersion.Group}, Resources: []string{"runs", "runs/status"}, Verbs: []string{"create", "patch"}},
 		{APIGroups: []string{workflowsv1alpha1.GroupVersion.Group}, Resources: []string{"workflowruns"}, Verbs: []string{"create", "patch"}},
+		{APIGroups: []string{workspacesv1alpha1.GroupVersion.Group}, Verbs: []string{"patch"},
+			Resources: []string{workspacesv1alpha1.Resource, workspacesv1alpha1.Resource + "/status"}},
 	}}
 	binding := &rbacv1.RoleBinding{ObjectMeta: probeMeta(""), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: prober},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: prober}}}
-	objects := []client.Object{run, workflowRun, role, binding}
+	objects := []client.Object{run, workflowRun, workspace, role, binding}
 	for _, object := range objects {
 		create := func(ctx context.Context) (bool, error) { return true, c.admin.Create(ctx, object) }
 		if err := poll(ctx, create); err != nil {
 			return fmt.Errorf("preparing to probe the policies: %w", err)
 		}
+	}
+	if err := c.admin.Status().Patch(ctx, workspace, mergePatch(
+		`{"status":{"phase":"Bound","boundPod":"x","boundPodUID":"x","path":"/x"}}`)); err != nil {
+		return fmt.Errorf("binding the workspace for the probes: %w", err)
 	}
 	cfg := c.Config()
 	cfg.Impersonate = rest.ImpersonationConfig{UserName: prober}
@@ -40,7 +47,7 @@ func (c *Cluster) waitForPolicies(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making the prober's client: %w", err)
 	}
-	for policy, attempt := range forbidden(user, run, workflowRun) {
+	for policy, attempt := range forbidden(user, run, workflowRun, workspace) {
 		err := poll(ctx, func(ctx context.Context) (bool, error) {
 			err := attempt(ctx)
 			if isPolicy(err) {
@@ -52,6 +59,9 @@ func (c *Cluster) waitForPolicies(ctx context.Context) error {
 			return fmt.Errorf("waiting for admission policy %s to decide: %w", policy, err)
 		}
 	}
+	if err := c.admin.Patch(ctx, workspace, mergePatch(`{"metadata":{"finalizers":null}}`)); err != nil {
+		return fmt.Errorf("cleaning up after probing the policies: %w", err)
+	}
 	for _, object := range objects {
 		if err := c.admin.Delete(ctx, object); err != nil {
 			return fmt.Errorf("cleaning up after probing the policies: %w", err)
@@ -61,8 +71,11 @@ func (c *Cluster) waitForPolicies(ctx context.Context) error {
 }
 
 // forbidden returns, by policy, a request that it refuses.
-func forbidden(user client.Client, run *corev1alpha1.Run, workflowRun *workflowsv1alpha1.WorkflowRun) map[string]func(context.Context) error {
+func forbidden(user client.Client, run *corev1alpha1.Run, workflowRun *workflowsv1alpha1.WorkflowRun,
+	workspace *workspacesv1alpha1.PersistentWorkspace,
+) map[string]func(context.Context) error {
 	const job = workflowsv1alpha1.LabelJob
+	dryStatus := &client.SubResourcePatchOptions{PatchOptions: client.PatchOptions{DryRun: []string{metav1.DryRunAll}}}
 	return map[string]func(context.Context) error{
 		"run-identity": func(ctx context.Context) error {
 			forged := probeRun()
@@ -71,14 +84,13 @@ func forbidden(user client.Client, run *corev1alpha1.Run, workflowRun *workflows
 			return user.Create(ctx, forged, client.DryRunAll)
 		},
 		"run-status": func(ctx context.Context) error {
-			return user.Status().Patch(ctx, run.DeepCopy(), mergePatch(`{"status":{"message":"x"}}`),
-				&client.SubResourcePatchOptions{PatchOptions: client.PatchOptions{DryRun: []string{metav1.DryRunAll}}})
+			return user.Status().Patch(ctx, run.DeepCopy(), mergePatch(`{"status":{"message":"x"}}`), dryStatus)
 		},
-		"no-workspaces": func(ctx context.Context) error {
-			roomy := probeRun()
-			roomy.ObjectMeta = probeMeta("-3")
-			roomy.Spec.Workspace = &corev1alpha1.WorkspaceReference{Name: prober}
-			return user.Create(ctx, roomy, client.DryRunAll)
+		"workspace-status": func(ctx context.Context) error {
+			return user.Status().Patch(ctx, workspace.DeepCopy(), mergePatch(`{"status":{"phase":"Released"}}`), dryStatus)
+		},
+		"workspace-cleanup": func(ctx context.Context) error {
+			return user.Patch(ctx, workspace.DeepCopy(), mergePatch(`{"metadata":{"finalizers":null}}`), client.DryRunAll)
 		},
 		"workflow-run-identity": func(ctx context.Context) error {
 			forged := probeWorkflowRun()
@@ -105,6 +117,12 @@ func probeRun() *corev1alpha1.Run {
 func probeWorkflowRun() *workflowsv1alpha1.WorkflowRun {
 	return &workflowsv1alpha1.WorkflowRun{ObjectMeta: probeMeta(""), Spec: workflowsv1alpha1.WorkflowRunSpec{
 		Jobs: map[string]workflowsv1alpha1.Job{"x": {RunsOn: prober, Steps: []workflowsv1alpha1.Step{{Name: "x", Run: "true"}}}}}}
+}
+
+func probeWorkspace() *workspacesv1alpha1.PersistentWorkspace {
+	meta := probeMeta("")
+	meta.Finalizers = []string{workspacesv1alpha1.Finalizer}
+	return &workspacesv1alpha1.PersistentWorkspace{ObjectMeta: meta, Spec: workspacesv1alpha1.PersistentWorkspaceSpec{Runtime: prober}}
 }
 
 func mergePatch(text string) client.Patch {
