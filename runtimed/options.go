@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/runtimed/executor"
 )
 
@@ -44,8 +45,31 @@ type Options struct {
 	Timing executor.Timing
 	// FetchEnv is the environment of processes that fetch git sources: words "name=value".
 	FetchEnv []string
-	// DrainTimeout bounds how long the end of runtimed waits for the Runs that it ends. Default: 30 s.
-	DrainTimeout time.Duration
+	// Shutdown holds the delays of the Pod's end. Zero fields get their default.
+	Shutdown ShutdownTiming
+}
+
+// ShutdownTiming holds the delays of the Pod's end. Zero fields get their default.
+type ShutdownTiming struct {
+	// Linger is how long runtimed stays although it has no Run, for those that are assigned before the scheduler has seen
+	// that the Pod is being deleted. Default: 1 s.
+	Linger time.Duration
+	// PodInterval is how often the Pod is read, whose grace period may be made shorter. Default: 10 s.
+	PodInterval time.Duration
+	// UnknownGrace is the grace period that is assumed as long as the Pod cannot be read. Default: 600 s.
+	UnknownGrace time.Duration
+}
+
+func (t ShutdownTiming) withDefaults() ShutdownTiming {
+	set := func(d *time.Duration, value time.Duration) {
+		if *d == 0 {
+			*d = value
+		}
+	}
+	set(&t.Linger, time.Second)
+	set(&t.PodInterval, 10*time.Second)
+	set(&t.UnknownGrace, corev1alpha1.DefaultGrace)
+	return t
 }
 
 // validate returns all that is wrong with o.
@@ -73,9 +97,7 @@ func (o *Options) complete() error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	if o.DrainTimeout == 0 {
-		o.DrainTimeout = 30 * time.Second
-	}
+	o.Shutdown = o.Shutdown.withDefaults()
 	if o.BootID == "" {
 		id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 		if err != nil {

@@ -37,8 +37,9 @@ const (
 	claimsTimeout = 5 * time.Second
 )
 
-// Run works until ctx ends, and then ends the executions, reports them, shuts the runtime server down and returns.
-// It logs to the logger in ctx.
+// Run works until ctx ends. Then it lets what executes go on, for as long as the Pod's grace period allows, shuts the
+// runtime server down, and returns. It returns nil only when every Run that was ever started here was reported: the Run
+// lifecycle controller relies on that. It logs to the logger in ctx.
 func Run(ctx context.Context, opts Options) error {
 	if err := opts.validate(); err != nil {
 		return fmt.Errorf("checking the options: %w", err)
@@ -100,15 +101,18 @@ func runWithArea(ctx context.Context, opts Options, store *state.Store, area *st
 	group.Go(func() error {
 		select {
 		case <-ctx.Done():
-			drain(work, opts, claims, connection)
 		case <-work.Done():
+			return nil
 		}
+		d := &drain{timing: opts.Shutdown, pod: opts.Pod, claims: claims, feed: feed, client: client, clock: opts.Clock, log: log}
+		err := d.run(work)
+		endServer(work, connection, log)
 		stop()
-		return nil
+		return err
 	})
 	log.Info("Started runtimed", "pod", opts.Pod.Name, "namespace", opts.Pod.Namespace, "interpreter", opts.Interpreter)
 	err = group.Wait()
-	// A part has failed, or draining took too long: the claims end before the caller closes what they use.
+	// A part has failed, or the time was up: the claims end before the caller closes what they use.
 	stop()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimsTimeout)
 	defer cancel()
@@ -118,17 +122,11 @@ func runWithArea(ctx context.Context, opts Options, store *state.Store, area *st
 	return err
 }
 
-// drain ends and reports what is executing, and ends the runtime server.
-func drain(work context.Context, opts Options, claims *executor.Executor, connection *server.Connection) {
-	log := logr.FromContextOrDiscard(work)
-	log.Info("Started draining")
-	bounded, cancel := context.WithTimeout(work, opts.DrainTimeout)
-	defer cancel()
-	claims.Drain(bounded)
+// endServer ends the runtime server, and with it whatever still executes.
+func endServer(work context.Context, connection *server.Connection, log logr.Logger) {
 	shutdown, cancel := context.WithTimeout(work, shutdownTimeout)
 	defer cancel()
 	if err := connection.Shutdown(shutdown); err != nil {
 		log.Error(err, "Could not end the runtime server")
 	}
-	log.Info("Drained")
 }

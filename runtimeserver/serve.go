@@ -35,7 +35,8 @@ type Options struct {
 	UnkillableAfter time.Duration
 	// Root is where proc and sys are found.
 	Root string
-	// Signals are the signals that ask the server to end. They are heard only while runtimed has not welcomed it.
+	// Signals are the signals that ask the server to end. Once runtimed has welcomed it, that ends the server, and a signal
+	// only tells that nobody will start a runtimed again that has died: without one the server ends after 5 s.
 	Signals <-chan os.Signal
 	// Now is the clock.
 	Now func() time.Time
@@ -57,7 +58,7 @@ func (o Options) Validate() error {
 }
 
 // Serve runs processes for runtimed until runtimed says Shutdown. It returns nil then, and also when a signal comes
-// before runtimed welcomed it. It takes over the process: its children, its umask and what it is to other processes.
+// before runtimed welcomed it, or has come and runtimed is gone. It takes over the process: its children, its umask and what it is to other processes.
 func Serve(ctx context.Context, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -86,14 +87,8 @@ func Serve(ctx context.Context, o Options) error {
 	defer func() { _ = conn.Close() }()
 	server := newServer(log, o, processes)
 	go server.pool.fill(ctx)
-	s := &sessions{server: server, client: runtimev1.NewRuntimedServiceClient(conn)}
-	go func() {
-		for range o.Signals {
-			if !s.isWelcomed() {
-				cancel()
-			}
-		}
-	}()
+	s := &sessions{server: server, client: runtimev1.NewRuntimedServiceClient(conn), signalled: make(chan struct{})}
+	go s.heed(o.Signals, cancel)
 	s.run(ctx)
 	closing, done := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
 	defer done()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -23,6 +24,9 @@ const (
 	maxBackoff = 500 * time.Millisecond
 	// goodbye is how long the server waits, when everything is reported, for runtimed to have read it.
 	goodbye = time.Second
+	// orphanPatience is how long a server that was asked to end by a signal lives without runtimed. A signal says that the
+	// Pod is being shut down, and then nobody starts a runtimed again that has died.
+	orphanPatience = 5 * time.Second
 )
 
 var errNotWelcomed = errors.New("runtimed did not answer Hello with Welcome")
@@ -32,9 +36,14 @@ type sessions struct {
 	*server
 	client runtimev1.RuntimedServiceClient
 
+	// signalled is closed when a signal asked the server to end although runtimed has welcomed it.
+	signalled chan struct{}
+
 	mu       sync.Mutex
 	nonce    string
 	welcomed bool
+	// lostAt is when the last session that was welcomed ended.
+	lostAt time.Time
 }
 
 // dial prepares the connection; it is established when it is first needed, and again whenever it is lost.
@@ -97,6 +106,8 @@ func (s *sessions) isOver(ctx context.Context) bool {
 func (s *sessions) hold(ctx context.Context) (welcomed bool, err error) {
 	streamContext, cancel := context.WithCancel(ctx)
 	defer cancel()
+	joined := make(chan struct{})
+	go s.endUnless(streamContext, cancel, joined)
 	stream, err := s.client.Connect(streamContext, grpc.WaitForReady(true))
 	if err != nil {
 		return false, fmt.Errorf("opening a stream: %w", err)
@@ -104,6 +115,8 @@ func (s *sessions) hold(ctx context.Context) (welcomed bool, err error) {
 	if err := s.greet(stream); err != nil {
 		return false, err
 	}
+	close(joined)
+	defer s.noteLoss()
 	s.log.Info("Joined runtimed")
 	broken := make(chan error, 1)
 	go func() {
@@ -115,6 +128,48 @@ func (s *sessions) hold(ctx context.Context) (welcomed bool, err error) {
 	for range broken { // What runtimed said last counts, and is carried out before anything else is decided.
 	}
 	return true, err
+}
+
+// heed hears signals: before runtimed has welcomed the server they end it, and afterwards the first one is noted.
+func (s *sessions) heed(signals <-chan os.Signal, end func()) {
+	noted := sync.OnceFunc(func() { close(s.signalled) })
+	for range signals {
+		if s.isWelcomed() {
+			noted()
+		} else {
+			end()
+		}
+	}
+}
+
+// endUnless shuts the server down, and calls cancel, once a signal has come and runtimed has been away for too long. It
+// returns when joined is closed or ctx ends.
+func (s *sessions) endUnless(ctx context.Context, cancel func(), joined <-chan struct{}) {
+	select {
+	case <-s.signalled:
+	case <-joined:
+		return
+	case <-ctx.Done():
+		return
+	}
+	s.mu.Lock()
+	left := orphanPatience - s.options.Now().Sub(s.lostAt)
+	s.mu.Unlock()
+	select {
+	case <-time.After(left):
+		s.log.Info("Ended without runtimed", "patience", orphanPatience)
+		s.shutdown()
+		cancel()
+	case <-joined:
+	case <-ctx.Done():
+	}
+}
+
+// noteLoss notes the end of a session.
+func (s *sessions) noteLoss() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lostAt = s.options.Now()
 }
 
 type eventStream = grpc.BidiStreamingClient[runtimev1.ServerEvent, runtimev1.Command]

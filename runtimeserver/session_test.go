@@ -222,6 +222,52 @@ func TestOnlyRuntimedEndsAServerThatWasWelcomed(t *testing.T) {
 	awaitGone(t, supervisors...)
 }
 
+// TestAServerThatWasSignalledEndsWithoutRuntimed has a Pod that is being shut down and whose runtimed has died: nobody will
+// start it again, and what executes must not go on until the grace period is over.
+func TestAServerThatWasSignalledEndsWithoutRuntimed(t *testing.T) {
+	for name, first := range map[string]bool{"signalled before runtimed is gone": true, "signalled afterwards": false} {
+		t.Run(name, func(t *testing.T) {
+			r, server := start(t)
+			r.script(t, "x", "trap '' TERM; setsid sleep 1000 & echo $! $$ ready; sleep 1000")
+			left := pids(t, r.awaitStdout(t, "x", "ready")[:2])
+			signal := func() {
+				if err := server.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if first {
+				signal()
+			}
+			r.goAway()
+			if !first {
+				signal()
+			}
+			if code := server.awaitEnd(t); code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+			requireGone(t, left...)
+		})
+	}
+}
+
+// TestAServerThatWasSignalledWaitsForRuntimed lets a runtimed come back that was restarted.
+func TestAServerThatWasSignalledWaitsForRuntimed(t *testing.T) {
+	r, server := start(t)
+	r.script(t, "x", "echo ready; until [ -e go ]; do sleep 0.05; done")
+	r.awaitStdout(t, "x", "ready")
+	if err := server.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	r.goAway()
+	r.listen(t)
+	r.script(t, "after", "exit 7")
+	if exited := r.awaitExited(t, "after").exited; exited.GetExitCode() != 7 {
+		t.Errorf("got %v", exited)
+	}
+	r.stop(t, "x", 0)
+	r.awaitExited(t, "x")
+}
+
 func TestShutdownIsCarriedOutWithoutRuntimed(t *testing.T) {
 	r, server := start(t)
 	r.script(t, "x", "echo $$ ready; exec yes")

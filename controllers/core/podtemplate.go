@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -23,7 +24,7 @@ type podSettings struct {
 
 // Bounds and defaults of a Pod.
 const (
-	defaultGraceSeconds    int64 = 600
+	defaultGraceSeconds          = int64(corev1alpha1.DefaultGrace / time.Second)
 	tolerateLostSeconds    int64 = 30
 	tokenSeconds           int64 = 3607
 	healthPort             int32 = 8086

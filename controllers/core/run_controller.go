@@ -29,6 +29,8 @@ type RunReconciler struct {
 	Live client.Reader
 	// Clock tells the time of completion and of expiry.
 	Clock clock.PassiveClock
+
+	drained drainedPods
 }
 
 // SetupWithManager registers the controller.
@@ -85,14 +87,18 @@ func podEndings() predicate.Predicate {
 			before, ok1 := e.ObjectOld.(*corev1.Pod)
 			after, ok2 := e.ObjectNew.(*corev1.Pod)
 			return ok1 && ok2 && (before.UID != after.UID || before.Status.Phase != after.Status.Phase ||
-				!before.DeletionTimestamp.Equal(after.DeletionTimestamp))
+				!before.DeletionTimestamp.Equal(after.DeletionTimestamp) || hasDrained(before) != hasDrained(after))
 		},
 	}
 }
 
-// runsOfPod finds the active Runs that are assigned to a Pod of this name, through the index. A Pod's end comes once: an
-// error cannot be waited out here, and nothing but an index that nobody registered, or the end of ctx, makes one.
+// runsOfPod finds the active Runs that are assigned to a Pod of this name, through the index, and notes how the Pod ended.
+// A Pod's end comes once: an error cannot be waited out here, and nothing but an index that nobody registered, or the end
+// of ctx, makes one.
 func (r *RunReconciler) runsOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
+	if pod, ok := pod.(*corev1.Pod); ok {
+		r.drained.note(pod, r.Clock)
+	}
 	var runs corev1alpha1.RunList
 	err := r.Client.List(ctx, &runs, client.InNamespace(pod.GetNamespace()), client.MatchingFields{indexRunPod: pod.GetName()},
 		client.UnsafeDisableDeepCopy)
@@ -122,7 +128,8 @@ func (r *RunReconciler) Reconcile(ctx context.Context, request reconcile.Request
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	v := judge(run, pod, r.Clock.Now())
+	drained := run.Status.Phase.IsActive() && r.drained.has(types.UID(run.Status.AssignedPodUID), r.Clock)
+	v := judge(run, pod, drained, r.Clock.Now())
 	switch v.action {
 	case actionEnd:
 		err = r.end(ctx, run, v)
@@ -151,9 +158,13 @@ func (r *RunReconciler) podOf(ctx context.Context, run *corev1alpha1.Run) (*core
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("reading Pod %s: %w", key.Name, err)
 		}
-		if err == nil && isHere(run, pod, r.Clock.Now()) {
+		if err != nil {
+			continue
+		}
+		if isHere(run, pod, r.Clock.Now()) {
 			return pod, nil
 		}
+		r.drained.note(pod, r.Clock)
 	}
 	return nil, nil
 }
@@ -171,7 +182,11 @@ func (r *RunReconciler) end(ctx context.Context, run *corev1alpha1.Run, v verdic
 
 // handBack gives the Run back to the scheduler for its next attempt.
 func (r *RunReconciler) handBack(ctx context.Context, run *corev1alpha1.Run, v verdict) error {
-	after, ok := run.HandedBack(corev1alpha1.AttemptEnd{Reason: v.reason, Message: v.message, Time: r.Clock.Now()})
+	end := corev1alpha1.AttemptEnd{Reason: v.reason, Message: v.message, Time: r.Clock.Now()}
+	after, ok := run.HandedBack(end)
+	if v.unstarted {
+		after, ok = run.HandedBackUnstarted(end)
+	}
 	if !ok {
 		return nil // never: the verdict rests on the same rule
 	}

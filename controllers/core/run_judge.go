@@ -39,19 +39,22 @@ type verdict struct {
 	phase   corev1alpha1.RunPhase
 	reason  corev1alpha1.RunReason
 	message string
+	// unstarted tells, with actionHandBack, that nothing of the attempt was executed.
+	unstarted bool
 	// recheck is when to look again although nothing happens; 0 for never.
 	recheck time.Duration
 }
 
-// judge decides what becomes of a Run. pod is the Pod that it is assigned to, and nil when that is gone.
+// judge decides what becomes of a Run. pod is the Pod that it is assigned to, and nil when that is gone; drained tells that
+// it went in order; see hasDrained.
 //
 //  1. A finished Run is deleted when its time to live is over.
 //  2. A Run without a Pod whose end is asked for is cancelled.
-//  3. A Run whose Pod is gone is handed back where its retry policy has another attempt; else it has failed, or is
-//     cancelled when its end was asked for.
+//  3. A Run whose Pod is gone is cancelled when its end was asked for. Else it is handed back where it was assigned so late
+//     that the Pod did not start it, or where its retry policy has another attempt; else it has failed.
 //  4. A Run whose Pod is about to go is looked at again when the Pod's time is up, or before.
 //  5. A Run whose Pod is there is looked at again from time to time.
-func judge(run *corev1alpha1.Run, pod *corev1.Pod, now time.Time) verdict {
+func judge(run *corev1alpha1.Run, pod *corev1.Pod, drained bool, now time.Time) verdict {
 	switch phase := run.Status.Phase; {
 	case phase.IsTerminal():
 		return expire(run, now)
@@ -62,6 +65,8 @@ func judge(run *corev1alpha1.Run, pod *corev1.Pod, now time.Time) verdict {
 		return verdict{}
 	case pod == nil && run.Spec.CancelRequested:
 		return cancelled(fmt.Sprintf("cancelled; its Pod %s is gone", run.Status.AssignedPod))
+	case pod == nil && drained && phase == corev1alpha1.RunScheduled && run.DeletionTimestamp.IsZero():
+		return unstarted(run)
 	case pod == nil:
 		return lost(run, now)
 	case !pod.DeletionTimestamp.IsZero():
@@ -79,6 +84,12 @@ func lost(run *corev1alpha1.Run, now time.Time) verdict {
 		v.action, v.phase = actionHandBack, ""
 	}
 	return v
+}
+
+// unstarted is the verdict on a Run that was assigned to a Pod after that had looked for its Runs for the last time.
+func unstarted(run *corev1alpha1.Run) verdict {
+	return verdict{action: actionHandBack, unstarted: true, reason: corev1alpha1.RunReasonPodTerminated,
+		message: fmt.Sprintf("Pod %s was shut down before the execution started", run.Status.AssignedPod)}
 }
 
 // beforeAssignment says when a Run without a Pod was cancelled.
@@ -108,13 +119,13 @@ func expire(run *corev1alpha1.Run, now time.Time) verdict {
 	return verdict{recheck: left}
 }
 
-// isHere tells whether pod is the one that the Run is assigned to, and may still execute it: it has not ended, and its
-// grace period is not over for long.
+// isHere tells whether pod is the one that the Run is assigned to, and may still execute it: it has not ended or drained,
+// and its grace period is not over for long.
 func isHere(run *corev1alpha1.Run, pod *corev1.Pod, now time.Time) bool {
 	if string(pod.UID) != run.Status.AssignedPodUID {
 		return false
 	}
-	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded || hasDrained(pod) {
 		return false
 	}
 	return pod.DeletionTimestamp.IsZero() || now.Before(lostAt(pod))

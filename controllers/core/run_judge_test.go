@@ -79,7 +79,32 @@ func TestJudge(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, judge(tc.run, tc.pod, epoch), cmp.AllowUnexported(verdict{})); diff != "" {
+			if diff := cmp.Diff(tc.want, judge(tc.run, tc.pod, false, epoch), cmp.AllowUnexported(verdict{})); diff != "" {
+				t.Errorf("verdict (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestJudgeAfterThePodHasDrained(t *testing.T) {
+	unstarted := verdict{action: actionHandBack, unstarted: true, reason: corev1alpha1.RunReasonPodTerminated,
+		message: "Pod p was shut down before the execution started"}
+	lost := verdict{action: actionEnd, phase: corev1alpha1.RunFailed, reason: corev1alpha1.RunReasonRuntimePodLost,
+		message: "Pod p is gone, and nobody reported how the execution ended"}
+	cases := map[string]struct {
+		run  *corev1alpha1.Run
+		want verdict
+	}{
+		"a Run that was assigned too late":           {runIn("Scheduled", nil), unstarted},
+		"the same, with a policy":                    {runIn("Scheduled", func(r *corev1alpha1.Run) { r.Spec.RetryPolicy = &corev1alpha1.RetryPolicy{MaxAttempts: 1} }), unstarted},
+		"the same, cancelled":                        {runIn("Scheduled", func(r *corev1alpha1.Run) { r.Spec.CancelRequested = true }), cancelled("cancelled; its Pod p is gone")},
+		"the same, being deleted":                    {runIn("Scheduled", func(r *corev1alpha1.Run) { r.DeletionTimestamp = ptr.To(metav1.NewTime(epoch)) }), lost},
+		"a Run that executes, which nobody explains": {runIn("Running", nil), lost},
+		"a finished Run":                             {runIn("Succeeded", nil), verdict{}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, judge(tc.run, nil, true, epoch), cmp.AllowUnexported(verdict{})); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)
 			}
 		})
@@ -107,6 +132,7 @@ func TestIsHere(t *testing.T) {
 		"a Pod in its grace period":          {deleted(epoch.Add(time.Second)), true},
 		"a Pod a little past it":             {deleted(epoch.Add(-29 * time.Second)), true},
 		"a Pod that should be gone for long": {deleted(epoch.Add(-30 * time.Second)), false},
+		"a Pod that has drained":             {drainedPod(nil), false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -120,11 +146,15 @@ func TestIsHere(t *testing.T) {
 // TestVerdictsFollowTheTable makes sure that no verdict asks for a transition that the state machine refuses.
 func TestVerdictsFollowTheTable(t *testing.T) {
 	for _, phase := range corev1alpha1.RunPhases() {
-		for _, cancelled := range []bool{false, true} {
+		for i := range 4 {
+			cancelled, drained := i%2 == 1, i >= 2
 			run := runIn(phase, func(r *corev1alpha1.Run) { r.Spec.CancelRequested = cancelled })
-			v := judge(run, nil, epoch)
+			v := judge(run, nil, drained, epoch)
+			if _, ok := run.HandedBackUnstarted(corev1alpha1.AttemptEnd{}); v.unstarted && !ok {
+				t.Errorf("a Run in %s (cancelled: %t) is handed back, which it refuses", phase, cancelled)
+			}
 			run.Spec.RetryPolicy = &corev1alpha1.RetryPolicy{MaxAttempts: 2}
-			if again := judge(run, nil, epoch); again.action == actionHandBack &&
+			if again := judge(run, nil, drained, epoch); again.action == actionHandBack &&
 				!corev1alpha1.CanTransition(phase, corev1alpha1.RunPending, corev1alpha1.WriterLifecycle) {
 				t.Errorf("a Run is handed back from %s, which the table refuses", phase)
 			}

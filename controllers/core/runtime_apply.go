@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,10 +18,17 @@ import (
 	"kruntimes.io/kruntimes/statuspatch"
 )
 
-// apply writes all that the plan holds, and returns what went wrong.
+// apply writes all that the plan holds, and returns what went wrong. The Deployment stays as it is while Pods that are to
+// go first are not marked.
 func (r *RuntimeReconciler) apply(ctx context.Context, p plan) (failed []error) {
 	for _, c := range p.apply {
-		err := r.applyOne(ctx, c)
+		var err error
+		if _, ok := c.object.(*appsv1.Deployment); ok {
+			err = r.mark(ctx, p.marks)
+		}
+		if err == nil {
+			err = r.applyOne(ctx, c)
+		}
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			continue
 		}

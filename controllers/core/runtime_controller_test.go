@@ -26,16 +26,22 @@ import (
 
 const testRole = "kruntimes-runtimed"
 
-// newReconciler returns a Runtime controller on a cluster that holds objects. asked collects the names of what is asked of
-// the API server past the cache.
-func newReconciler(t *testing.T, funcs interceptor.Funcs, asked *[]string, objects ...client.Object) *RuntimeReconciler {
+// fakeAPI builds a cluster that holds objects, with an index of Pods.
+func fakeAPI(t *testing.T, objects ...client.Object) *fake.ClientBuilder {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), corev1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&corev1alpha1.Runtime{}).
-		WithIndex(&corev1.Pod{}, indexPodRuntime, func(o client.Object) []string { return []string{o.GetAnnotations()[corev1alpha1.AnnotationRuntime]} }).Build()
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&corev1alpha1.Runtime{}).
+		WithIndex(&corev1.Pod{}, indexPodRuntime, func(o client.Object) []string { return []string{o.GetAnnotations()[corev1alpha1.AnnotationRuntime]} })
+}
+
+// newReconciler returns a Runtime controller on a cluster that holds objects. asked collects the names of what is asked of
+// the API server past the cache.
+func newReconciler(t *testing.T, funcs interceptor.Funcs, asked *[]string, objects ...client.Object) *RuntimeReconciler {
+	t.Helper()
+	api := fakeAPI(t, objects...).Build()
 	live := interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
 		if asked != nil {
 			gvk, err := c.GroupVersionKindFor(o)

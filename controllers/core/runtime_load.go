@@ -23,6 +23,10 @@ type runtimeState struct {
 	binding    *rbacv1.RoleBinding
 	// pods carry the label of the Runtime, in no particular order.
 	pods []corev1.Pod
+	// runsByPod counts the active Runs of ready Pods, by the Pod's name. It is nil unless the Runtime is scaled down.
+	runsByPod map[string]int
+	// claim is the claim that is the workspace; nil when that is another kind of volume, or the claim is not there.
+	claim *corev1.PersistentVolumeClaim
 }
 
 func (r *RuntimeReconciler) load(ctx context.Context, runtime *corev1alpha1.Runtime) (*runtimeState, error) {
@@ -46,7 +50,33 @@ func (r *RuntimeReconciler) load(ctx context.Context, runtime *corev1alpha1.Runt
 		return nil, fmt.Errorf("listing Pods: %w", err)
 	}
 	seen.pods = pods.Items
+	if scalesDown(runtime, seen) {
+		if seen.runsByPod, err = r.countRuns(ctx, seen.pods); err != nil {
+			return nil, err
+		}
+	}
+	if seen.claim, err = r.workspaceClaim(ctx, runtime); err != nil {
+		return nil, err
+	}
 	return seen, nil
+}
+
+// workspaceClaim reads the claim that is the workspace of a Runtime. Claims are not in the cache: there are many, and few
+// are workspaces.
+func (r *RuntimeReconciler) workspaceClaim(ctx context.Context, runtime *corev1alpha1.Runtime) (*corev1.PersistentVolumeClaim, error) {
+	name := workspaceClaimName(runtime)
+	if name == "" {
+		return nil, nil
+	}
+	claim := &corev1.PersistentVolumeClaim{}
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: runtime.Namespace, Name: name}, claim)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading PersistentVolumeClaim %s: %w", name, err)
+	}
+	return claim, nil
 }
 
 // get returns an object, or nil when it is not there. The cache holds only objects with our label, so what it does not

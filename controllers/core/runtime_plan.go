@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,6 +27,8 @@ type settings struct {
 type plan struct {
 	// apply holds the objects that are missing or differ, in the order in which they are written.
 	apply []change
+	// marks are written before the Deployment is.
+	marks []mark
 	// foreign names the objects that are in the way because somebody else owns them. They are left alone.
 	foreign []string
 }
@@ -42,7 +43,7 @@ type change struct {
 // calculatePlan compares what a Runtime should have with what there is. It changes neither of its arguments.
 func calculatePlan(runtime *corev1alpha1.Runtime, seen *runtimeState, s settings) (plan, error) {
 	var p plan
-	d, err := deployment(runtime, seen.deployment, s.pod)
+	d, err := deployment(runtime, seen, s.pod)
 	if err != nil {
 		return plan{}, err
 	}
@@ -55,6 +56,9 @@ func calculatePlan(runtime *corev1alpha1.Runtime, seen *runtimeState, s settings
 	}
 	if err := p.consider(runtime, roleBinding(runtime, s.clusterRole, account), seen.binding); err != nil {
 		return plan{}, err
+	}
+	if scalesDown(runtime, seen) {
+		p.marks = calculateMarks(runtime, seen)
 	}
 	return p, p.consider(runtime, d, seen.deployment)
 }
@@ -93,13 +97,13 @@ func isOurs(runtime *corev1alpha1.Runtime, desired, live client.Object) bool {
 	return marks[corev1alpha1.AnnotationRuntime] == runtime.Name && marks[annotationRuntimeUID] != ""
 }
 
-// deployment is the Deployment that runtime should have. live is the one it has, or nil.
-func deployment(runtime *corev1alpha1.Runtime, live *appsv1.Deployment, s podSettings) (*appsv1.Deployment, error) {
+// deployment is the Deployment that runtime should have.
+func deployment(runtime *corev1alpha1.Runtime, seen *runtimeState, s podSettings) (*appsv1.Deployment, error) {
 	template, err := digestOf(templateInputs(runtime))
 	if err != nil {
 		return nil, err
 	}
-	if live != nil && live.Annotations[annotationTemplate] == template && live.Annotations[annotationNodeImage] != "" {
+	if live := seen.deployment; live != nil && live.Annotations[annotationTemplate] == template && live.Annotations[annotationNodeImage] != "" {
 		s.nodeImage = live.Annotations[annotationNodeImage]
 	}
 	meta := childMeta(runtime)
@@ -108,15 +112,10 @@ func deployment(runtime *corev1alpha1.Runtime, live *appsv1.Deployment, s podSet
 		TypeMeta:   typeMeta("apps/v1", "Deployment"),
 		ObjectMeta: meta,
 		Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To(runtime.DesiredReplicas()),
-			Selector: &metav1.LabelSelector{MatchLabels: podLabels(runtime.Name)},
-			Template: podTemplate(runtime, s),
-			// Warm Pods stay until their successors are ready.
-			Strategy: appsv1.DeploymentStrategy{
-				Type: appsv1.RollingUpdateDeploymentStrategyType,
-				RollingUpdate: &appsv1.RollingUpdateDeployment{
-					MaxUnavailable: ptr.To(intstr.FromInt32(0)), MaxSurge: ptr.To(intstr.FromString("25%"))},
-			},
+			Replicas:             ptr.To(runtime.DesiredReplicas()),
+			Selector:             &metav1.LabelSelector{MatchLabels: podLabels(runtime.Name)},
+			Template:             podTemplate(runtime, s),
+			Strategy:             strategy(runtime, seen.claim),
 			RevisionHistoryLimit: ptr.To[int32](2),
 		},
 	}, nil

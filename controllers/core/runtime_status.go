@@ -41,7 +41,13 @@ func calculateStatus(runtime *corev1alpha1.Runtime, seen *runtimeState, refused 
 		Selector:           labels.SelectorFromSet(podLabels(runtime.Name)).String(),
 		Conditions:         slices.Clone(runtime.Status.Conditions),
 	}
-	for _, condition := range []metav1.Condition{available(count, refused), progressing(count, refused)} {
+	conditions := []metav1.Condition{available(count, refused), progressing(count, refused)}
+	if c := workspaceNotShareable(runtime, seen.claim); c != nil {
+		conditions = append(conditions, *c)
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, corev1alpha1.RuntimeConditionWorkspaceNotShareable)
+	}
+	for _, condition := range conditions {
 		condition.ObservedGeneration = runtime.Generation
 		condition.LastTransitionTime = metav1.NewTime(now)
 		condition.Message = statuspatch.Bounded(condition.Message, maxConditionMessage)

@@ -149,6 +149,20 @@ func phase(policy corev1.RestartPolicy, containers []seen) corev1.PodPhase {
 	}
 }
 
+// finalPhase returns the phase of a Pod that is being deleted: nothing is started again, so it is over once nothing runs.
+func finalPhase(policy corev1.RestartPolicy, containers []seen) corev1.PodPhase {
+	final := corev1.PodSucceeded
+	for _, c := range containers {
+		switch {
+		case c.running:
+			return phase(policy, containers)
+		case c.role == roleMain && (!c.ended || c.exitCode != 0):
+			final = corev1.PodFailed
+		}
+	}
+	return final
+}
+
 func anyMainStarted(containers []seen) bool {
 	for _, c := range containers {
 		if c.role == roleMain && (c.running || c.ended) {

@@ -92,6 +92,29 @@ func TestPhase(t *testing.T) {
 	}
 }
 
+func TestFinalPhase(t *testing.T) {
+	ended := func(code int32) seen { return seen{role: roleMain, ended: true, exitCode: code} }
+	cases := map[string]struct {
+		containers []seen
+		want       corev1.PodPhase
+	}{
+		"one still runs":            {[]seen{{role: roleMain, running: true}, ended(1)}, corev1.PodRunning},
+		"all ended well":            {[]seen{{role: roleInit, ended: true}, ended(0), ended(0)}, corev1.PodSucceeded},
+		"one was killed":            {[]seen{ended(137), ended(0)}, corev1.PodFailed},
+		"one was never started":     {[]seen{ended(0), {role: roleMain}}, corev1.PodFailed},
+		"an init container runs":    {[]seen{{role: roleInit, running: true}, {role: roleMain}}, corev1.PodPending},
+		"an init container ended":   {[]seen{{role: roleInit, ended: true, exitCode: 143}, {role: roleMain}}, corev1.PodFailed},
+		"a sidecar was killed last": {[]seen{{role: roleSidecar, ended: true, exitCode: 137}, ended(0)}, corev1.PodSucceeded},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := finalPhase(corev1.RestartPolicyAlways, tc.containers); got != tc.want {
+				t.Errorf("want %s, got %s", tc.want, got)
+			}
+		})
+	}
+}
+
 func TestNextBackoff(t *testing.T) {
 	var delay time.Duration
 	var got []time.Duration

@@ -32,6 +32,9 @@ func podStatus(pod *corev1.Pod, containers []*container, previous *corev1.PodSta
 		Phase: phase(pod.Spec.RestartPolicy, views), StartTime: &start,
 		HostIP: podIP, HostIPs: []corev1.HostIP{{IP: podIP}}, PodIP: podIP, PodIPs: []corev1.PodIP{{IP: podIP}},
 	}
+	if pod.DeletionTimestamp != nil {
+		s.Phase = finalPhase(pod.Spec.RestartPolicy, views)
+	}
 	for _, c := range containers {
 		if c.role == roleMain {
 			s.ContainerStatuses = append(s.ContainerStatuses, c.status())

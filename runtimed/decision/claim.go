@@ -45,6 +45,10 @@ type Found struct {
 	BootChanged bool
 	// First tells that the Run was found in the first list after the start of runtimed.
 	First bool
+	// Draining is the shutdown of the Pod; nil while there is none.
+	Draining *Draining
+	// Now is the present time.
+	Now time.Time
 }
 
 // ForFound decides what to do with a Run that was found assigned to this Pod. An attempt that may have been started
@@ -60,6 +64,9 @@ func ForFound(f Found) Claim {
 	}
 	if refusal := unsupported(&f.Run.Spec); refusal != nil {
 		return Claim{Kind: ClaimEnd, Result: *refusal}
+	}
+	if f.Draining != nil && !f.Draining.takes(f.Run, f.Now) {
+		return Claim{Kind: ClaimEnd, Result: StoppedBeforeStart(StopShutdown)}
 	}
 	return Claim{Kind: ClaimExecute}
 }
@@ -85,7 +92,9 @@ func StopAsked(run *corev1alpha1.Run) StopCause {
 func StoppedBeforeStart(cause StopCause) Result {
 	switch cause {
 	case StopShutdown:
-		return failed(corev1alpha1.RunReasonPodTerminated, "The Pod was shut down before the execution started", nil)
+		r := failed(corev1alpha1.RunReasonPodTerminated, "The Pod was shut down before the execution started", nil)
+		r.Unstarted = true
+		return r
 	case StopDeleted:
 		return cancelled("Deleted before the execution started", nil)
 	case StopCancel, StopTimeout, StopNone:

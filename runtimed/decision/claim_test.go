@@ -62,6 +62,9 @@ func TestForFound(t *testing.T) {
 		"with a git source":                     {Found{Run: scheduled(hasGit)}, brief{Kind: ClaimExecute}},
 		"with a workspace":                      {Found{Run: scheduled(hasWorkspace)}, brief{ClaimEnd, corev1alpha1.RunFailed, corev1alpha1.RunReasonWorkspaceUnavailable}},
 		"with artifact inputs":                  {Found{Run: scheduled(hasInputs)}, brief{ClaimEnd, corev1alpha1.RunFailed, corev1alpha1.RunReasonArtifactInputFailed}},
+		"new, while the Pod drains":             {Found{Run: scheduled(), Draining: &Draining{}}, brief{ClaimEnd, corev1alpha1.RunFailed, corev1alpha1.RunReasonPodTerminated}},
+		"cancelled, while the Pod drains":       {Found{Run: scheduled(isCancelled), Draining: &Draining{}}, cancelled},
+		"marked, while the Pod drains":          {Found{Run: scheduled(), Marked: true, Draining: &Draining{}}, reattach},
 		"cancelled before it could be refused":  {Found{Run: scheduled(isCancelled, hasInputs)}, cancelled},
 		"marked, and of a kind that is refused": {Found{Run: scheduled(hasInputs), Marked: true}, reattach},
 	}

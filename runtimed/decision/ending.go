@@ -70,6 +70,9 @@ type Result struct {
 	ExitCode *int32
 	// Outputs are the outputs to store.
 	Outputs map[string]string
+	// Unstarted tells that nothing of the attempt was executed, for a reason that lies with the Pod: the Run is handed
+	// back, whatever its policy says.
+	Unstarted bool
 }
 
 // ForEnding tells what the end of an execution means.

@@ -50,7 +50,7 @@ func TestEndStatus(t *testing.T) {
 		"a timeout when others are listed":      {scheduled(retried("ScriptFailed")), timeout, brief{"Timeout", "Timeout", 2, 0, 0}},
 		"a lost execution":                      {scheduled(retried()), Lost(), brief{"Pending", "ExecutionLost", 3, wait, 0}},
 		"a lost execution of a cancelled Run":   {scheduled(retried(), isCancelled), Lost(), brief{"Cancelled", "Cancelled", 2, 0, 0}},
-		"a Pod that shuts down":                 {scheduled(retried()), StoppedBeforeStart(StopShutdown), brief{"Pending", "PodTerminated", 3, wait, 0}},
+		"a Pod that shuts down":                 {scheduled(retried()), StoppedBeforeStart(StopShutdown), brief{"Pending", "PodTerminated", 3, 0, 0}},
 		"a cancel":                              {scheduled(retried(), isCancelled), StoppedBeforeStart(StopCancel), brief{"Cancelled", "Cancelled", 2, 0, 0}},
 		"a cancel that the Run does not show":   {scheduled(retried()), StoppedBeforeStart(StopCancel), brief{"Cancelled", "Cancelled", 2, 0, 0}},
 		"a result that the API server refuses":  {scheduled(retried()), Refused(Result{Phase: corev1alpha1.RunSucceeded}, errors.New("too long")), brief{"Pending", "OutputsInvalid", 3, wait, 0}},
@@ -70,8 +70,8 @@ func TestEndStatus(t *testing.T) {
 			if (s.AssignedPodUID == "") != (s.Phase == corev1alpha1.RunPending) || (s.CompletionTime == nil) != (s.Phase == corev1alpha1.RunPending) {
 				t.Errorf("assignment or completionTime do not go with phase %s: %+v", s.Phase, s)
 			}
-			if IsRetried(tc.run, tc.result, end) != (s.Phase == corev1alpha1.RunPending) {
-				t.Error("IsRetried and EndStatus disagree")
+			if IsHandedBack(tc.run, tc.result, end) != (s.Phase == corev1alpha1.RunPending) {
+				t.Error("IsHandedBack and EndStatus disagree")
 			}
 			if len([]rune(s.Message)) > maxMessage {
 				t.Errorf("a message of %d characters", len([]rune(s.Message)))

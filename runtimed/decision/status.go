@@ -33,23 +33,31 @@ func RunningStatus(run *corev1alpha1.Run, start time.Time) *corev1alpha1.Run {
 	return after
 }
 
-// EndStatus returns run with the status that follows from the end of its attempt: handed back for the next attempt where
-// the retry policy has one left, else terminal. start is zero when nothing ran.
+// EndStatus returns run with the status that follows from the end of its attempt: handed back where nothing of the attempt
+// was executed, or where the retry policy has another one left, else terminal. start is zero when nothing ran.
 func EndStatus(run *corev1alpha1.Run, r Result, start, end time.Time) *corev1alpha1.Run {
-	r = Final(r, run)
-	after, ok := run.HandedBack(corev1alpha1.AttemptEnd{
-		Reason: r.Reason, Message: statuspatch.Bounded(r.Message, maxMessage), ExitCode: r.ExitCode, Time: end,
-	})
-	if ok {
+	if after, ok := handedBack(run, r, end); ok {
 		return after
 	}
-	return TerminalStatus(run, r, start, end)
+	return TerminalStatus(run, Final(r, run), start, end)
 }
 
-// IsRetried tells whether EndStatus hands run back.
-func IsRetried(run *corev1alpha1.Run, r Result, end time.Time) bool {
-	_, ok := run.NextAttempt(Final(r, run).Reason, end)
+// IsHandedBack tells whether EndStatus hands run back.
+func IsHandedBack(run *corev1alpha1.Run, r Result, end time.Time) bool {
+	_, ok := handedBack(run, r, end)
 	return ok
+}
+
+// handedBack is run as it waits for its next attempt; false when there is none.
+func handedBack(run *corev1alpha1.Run, r Result, end time.Time) (*corev1alpha1.Run, bool) {
+	r = Final(r, run)
+	how := corev1alpha1.AttemptEnd{
+		Reason: r.Reason, Message: statuspatch.Bounded(r.Message, maxMessage), ExitCode: r.ExitCode, Time: end,
+	}
+	if r.Unstarted {
+		return run.HandedBackUnstarted(how)
+	}
+	return run.HandedBack(how)
 }
 
 // TerminalStatus returns run with the status of an execution that ended as r says. start is zero when nothing ran.

@@ -11,6 +11,9 @@
 // A runtimed that was restarted carries on with what its predecessor started, as far as the runtime server still knows
 // of it; see resume.
 //
+// While the Pod is being shut down, what executes goes on, and every claim that has not come to "marked" hands its Run
+// back: nothing of it was executed, so another Pod may.
+//
 // A claim that is done stays as a tombstone until the API says that the Run left the Pod: events that were under way
 // before its terminal status must not start it again.
 package executor
@@ -91,14 +94,22 @@ type Executor struct {
 	Options
 	ctx context.Context // the lifetime of the claims, which outlive the calls that start them
 
-	draining chan struct{}
-	work     sync.WaitGroup
+	// draining is closed when the Pod is being shut down: what has not begun to execute does so elsewhere. closing is
+	// closed when what executes must end, within stopGrace.
+	draining, closing chan struct{}
+	stopGrace         time.Duration
+	work              sync.WaitGroup
 
 	mu     sync.Mutex
 	claims map[key]*claim
 	listed bool
 	marked map[string]bool
-	ending bool
+	// drain is the shutdown of the Pod; nil while there is none.
+	drain *decision.Draining
+	// ended tells that nothing is claimed any more.
+	ended bool
+	// quiet is closed, and replaced, when the last claim has ended.
+	quiet chan struct{}
 	// sweeping tells that leftovers are being removed.
 	sweeping bool
 }
@@ -110,7 +121,8 @@ func New(ctx context.Context, opts Options) *Executor {
 	opts.Timing = opts.Timing.withDefaults()
 	e := &Executor{
 		Options: opts, ctx: ctx,
-		draining: make(chan struct{}), claims: map[key]*claim{}, marked: map[string]bool{},
+		draining: make(chan struct{}), closing: make(chan struct{}), quiet: make(chan struct{}),
+		claims: map[key]*claim{}, marked: map[string]bool{},
 	}
 	for _, id := range opts.State.Marked() {
 		e.marked[id] = true
@@ -162,19 +174,61 @@ func (e *Executor) Left(run *corev1alpha1.Run) {
 	}
 }
 
-// Drain claims nothing more, ends what is executing, and waits until all is reported or ctx ends.
-func (e *Executor) Drain(ctx context.Context) {
+// Drain says that the Pod is being shut down, or what more has become known of that. What executes goes on. Runs that have
+// not begun to execute, or come later, are handed back.
+func (e *Executor) Drain(d decision.Draining) {
 	e.mu.Lock()
-	if !e.ending {
-		e.ending = true
+	defer e.mu.Unlock()
+	if e.drain == nil {
 		close(e.draining)
 	}
-	e.mu.Unlock()
-	e.Wait(ctx)
+	e.drain = &d
+}
+
+// Stop ends what executes: SIGTERM now, and SIGKILL after grace. Only the first call counts.
+func (e *Executor) Stop(grace time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	select {
+	case <-e.closing:
+	default:
+		e.stopGrace = grace
+		close(e.closing)
+	}
+}
+
+// Quiet returns a channel that is closed once no claim is at work. Another claim may have begun by then: see Close.
+func (e *Executor) Quiet() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.isIdle() {
+		return e.quiet
+	}
+	now := make(chan struct{})
+	close(now)
+	return now
+}
+
+// Close claims nothing any more, until Reopen. It returns false, and changes nothing, while a claim is at work.
+func (e *Executor) Close() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ended = e.isIdle()
+	return e.ended
+}
+
+// Reopen takes a Close back, and claims those of the given Runs that came meanwhile.
+func (e *Executor) Reopen(active []*corev1alpha1.Run) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ended = false
+	for _, run := range active {
+		e.see(run, !e.listed)
+	}
 }
 
 // Wait waits until every claim has ended. It returns false when ctx ended before. Nothing may be claimed meanwhile: the
-// Executor drains, or nobody feeds it any more.
+// Executor is closed, or nobody feeds it any more.
 func (e *Executor) Wait(ctx context.Context) bool {
 	done := make(chan struct{})
 	go func() { // ends with the last claim, which the end of the Executor's context ends at the latest
@@ -196,13 +250,15 @@ func (e *Executor) see(run *corev1alpha1.Run, first bool) {
 		c.update(run)
 		return
 	}
-	if e.ending {
+	if e.ended {
 		return
 	}
 	e.leaveEarlier(k)
 	id := executionID(run)
 	c := newClaim(e, run, id)
-	found := decision.Found{Run: run, Marked: e.marked[id], First: first, BootChanged: e.State.BootChanged()}
+	found := decision.Found{
+		Run: run, Marked: e.marked[id], First: first, BootChanged: e.State.BootChanged(), Draining: e.drain, Now: e.Clock.Now(),
+	}
 	e.claims[k] = c
 	e.work.Go(func() {
 		c.carry(e.ctx, found)
@@ -234,12 +290,16 @@ func (e *Executor) finish(k key, c *claim) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.marked, c.id)
-	defer e.tidy()
 	if c.hasLeft() {
 		delete(e.claims, k)
-		return
+	} else {
+		e.claims[k] = &claim{done: true}
 	}
-	e.claims[k] = &claim{done: true}
+	if e.isIdle() {
+		close(e.quiet)
+		e.quiet = make(chan struct{})
+	}
+	e.tidy()
 }
 
 // isIdle tells whether no claim is at work. The caller holds the lock.

@@ -19,7 +19,7 @@ func (c *claim) end(ctx context.Context, attempt logEnder, result decision.Resul
 		c.log.Error(err, "Could not end the log")
 	}
 	end := c.e.Clock.Now()
-	if decision.IsRetried(c.current(), result, end) {
+	if decision.IsHandedBack(c.current(), result, end) {
 		c.removeDirectory()
 	}
 	written := c.write(ctx, nil, &desired{

@@ -163,7 +163,7 @@ func TestTombstone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer area.Close()
-	e := &Executor{ctx: t.Context(), claims: map[key]*claim{}, marked: map[string]bool{}, draining: make(chan struct{})}
+	e := &Executor{ctx: t.Context(), claims: map[key]*claim{}, marked: map[string]bool{}, quiet: make(chan struct{})}
 	e.Log, e.Area = logr.Discard(), area
 	run := assigned("1")
 	c := newClaim(e, run, "u.1")

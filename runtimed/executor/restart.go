@@ -29,7 +29,7 @@ func (e *Executor) await(ctx context.Context, event, left <-chan struct{}, patie
 		return true
 	case <-timer.C():
 	case <-left:
-	case <-e.draining:
+	case <-e.closing:
 	case <-ctx.Done():
 	}
 	return false
@@ -52,7 +52,7 @@ func (e *Executor) sweep(active map[key]bool) {
 			leftover[name] = true
 		}
 	}
-	if len(leftover) == 0 || e.ending {
+	if len(leftover) == 0 || e.ended {
 		return
 	}
 	e.sweeping = true
@@ -70,7 +70,7 @@ func (e *Executor) sweep(active map[key]bool) {
 // directory under another name. A claim at work may still be at what it moved, so that tidy waits until there is none.
 // The caller holds the lock: what lies there belongs to nobody, and a claim that comes next finds its name free.
 func (e *Executor) tidy() {
-	if e.sweeping || e.ending || e.ctx.Err() != nil || !e.isIdle() {
+	if e.sweeping || e.drain != nil || e.ctx.Err() != nil || !e.isIdle() {
 		return
 	}
 	names, err := e.Area.Names()

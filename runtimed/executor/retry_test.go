@@ -149,7 +149,7 @@ func TestHandBackPatch(t *testing.T) {
 
 // TestEarlierAttemptLeaves shows the next attempt of a Run before anything said that the one before is over.
 func TestEarlierAttemptLeaves(t *testing.T) {
-	e := &Executor{ctx: t.Context(), claims: map[key]*claim{}, marked: map[string]bool{}, draining: make(chan struct{})}
+	e := &Executor{ctx: t.Context(), claims: map[key]*claim{}, marked: map[string]bool{}, quiet: make(chan struct{})}
 	e.Log = logr.Discard()
 	earlier := newClaim(e, assigned("1"), "u.1")
 	e.claims[key{uid: "u", attempt: 1}] = earlier

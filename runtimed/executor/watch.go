@@ -45,7 +45,7 @@ func (c *claim) watch(ctx context.Context, execution *server.Execution) (decisio
 
 // follow returns what the server reported at the end; nil when the end was not seen. It returns false when ctx ended.
 func (w *watcher) follow(ctx context.Context) (*runtimev1.Exited, bool) {
-	left, draining := w.c.left, w.c.e.draining
+	left, closing := w.c.left, w.c.e.closing
 	w.checkRun() // a cancel may have come between the claim and the start
 	for {
 		select {
@@ -59,9 +59,9 @@ func (w *watcher) follow(ctx context.Context) (*runtimev1.Exited, bool) {
 		case <-left:
 			left = nil
 			w.ask(decision.StopNone)
-		case <-draining:
-			draining = nil
-			w.ask(decision.StopShutdown)
+		case <-closing:
+			closing = nil
+			w.hurry()
 		case <-w.delay.C():
 			w.delayed = true
 			w.reportRunning(ctx)
@@ -105,9 +105,26 @@ func (w *watcher) ask(cause decision.StopCause) {
 		return
 	}
 	w.stopping, w.stop = true, cause
-	grace := w.c.e.Timing.StopGrace
 	w.c.log.V(1).Info("Stopped execution", "cause", cause)
+	w.giveGrace(w.c.e.Timing.StopGrace)
+}
+
+// hurry asks for the end because the Pod's grace period is nearly over. An execution that is ending already gets no more
+// time than that.
+func (w *watcher) hurry() {
+	if !w.stopping {
+		w.stopping, w.stop = true, decision.StopShutdown
+		w.c.log.V(1).Info("Stopped execution", "cause", w.stop)
+	}
+	w.giveGrace(min(w.c.e.stopGrace, w.c.e.Timing.StopGrace))
+}
+
+// giveGrace lets the server end the execution within grace.
+func (w *watcher) giveGrace(grace time.Duration) {
 	w.c.e.Server.Stop(w.c.id, grace)
+	if w.patience != nil {
+		w.patience.Stop()
+	}
 	w.patience = w.c.e.Clock.NewTimer(grace + w.c.e.Timing.StopPatience)
 }
 

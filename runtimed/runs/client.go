@@ -1,4 +1,4 @@
-// Package runs is runtimed's view of the API: the Runs assigned to its own Pod, and nothing else.
+// Package runs is runtimed's view of the API: the Runs assigned to its own Pod, that Pod's metadata, and nothing else.
 //
 // It is built on the bare REST client with a scheme of one group, because client sets and caches would cost more memory
 // than all of runtimed may use.
@@ -6,6 +6,7 @@ package runs
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -76,6 +77,25 @@ func (c *Client) PatchStatus(ctx context.Context, name string, patch []byte) (*c
 		return nil, fmt.Errorf("patching the status of Run %s: %w", name, err)
 	}
 	return run, nil
+}
+
+// partial asks for metadata instead of the whole object.
+const partial = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+// Pod reads the metadata of a Pod. Nothing else of it is sent.
+func (c *Client) Pod(ctx context.Context, name string) (*metav1.ObjectMeta, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	body, err := c.rest.Get().AbsPath("/api/v1").Namespace(c.namespace).Resource("pods").Name(name).
+		SetHeader("Accept", partial).Do(ctx).Raw()
+	if err != nil {
+		return nil, fmt.Errorf("reading Pod %s: %w", name, err)
+	}
+	var pod metav1.PartialObjectMetadata
+	if err := json.Unmarshal(body, &pod); err != nil {
+		return nil, fmt.Errorf("reading Pod %s: %w", name, err)
+	}
+	return &pod.ObjectMeta, nil
 }
 
 func (c *Client) list(ctx context.Context, opts metav1.ListOptions) (*corev1alpha1.RunList, error) {

@@ -105,6 +105,23 @@ func (f *Feed) list(ctx context.Context, opts metav1.ListOptions) (runtime.Objec
 	return f.client.list(ctx, opts)
 }
 
+// Active reads the active Runs of the Pod from the API server's store, beside what Run feeds to the handler.
+func (f *Feed) Active(ctx context.Context) ([]*corev1alpha1.Run, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	list, err := f.client.list(ctx, metav1.ListOptions{FieldSelector: f.selector})
+	if err != nil {
+		return nil, fmt.Errorf("listing the active Runs of the Pod: %w", err)
+	}
+	var mine []*corev1alpha1.Run
+	for i := range list.Items {
+		if run := &list.Items[i]; f.isMine(run) {
+			mine = append(mine, run)
+		}
+	}
+	return mine, nil
+}
+
 func (f *Feed) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	opts.FieldSelector = f.selector
 	opts.Watch = true

@@ -107,17 +107,33 @@ func (r *Run) HandedBack(end AttemptEnd) (*Run, bool) {
 		return nil, false
 	}
 	at := metav1.NewMicroTime(next.UTC().Truncate(time.Microsecond))
+	after := r.handedBack(end, ReasonBackoff, BackoffMessage(r.CurrentAttempt()+1, next))
+	after.Status.NextAttemptTime = &at
+	return after, true
+}
+
+// HandedBackUnstarted returns r as it waits for another Pod, because the one that it was assigned to was shut down before
+// anything of the attempt began to execute. That is no failure: no policy is asked, though the attempt counts, and nothing
+// is waited for. It returns false for a Run that somebody wants to end or to delete.
+func (r *Run) HandedBackUnstarted(end AttemptEnd) (*Run, bool) {
+	if r.Spec.CancelRequested || !r.DeletionTimestamp.IsZero() {
+		return nil, false
+	}
+	return r.handedBack(end, ReasonHandedBack, end.Message), true
+}
+
+// handedBack is r as it waits for the attempt after the present one; reason and message say in its conditions why it does.
+func (r *Run) handedBack(end AttemptEnd, reason, message string) *Run {
 	after := r.DeepCopy()
 	after.Status = RunStatus{
-		Phase: RunPending, ObservedGeneration: r.Generation, Attempt: r.CurrentAttempt() + 1, NextAttemptTime: &at,
+		Phase: RunPending, ObservedGeneration: r.Generation, Attempt: r.CurrentAttempt() + 1,
 		Reason: end.Reason, Message: end.Message, ExitCode: end.ExitCode, Conditions: after.Status.Conditions,
 	}
 	meta.SetStatusCondition(&after.Status.Conditions, metav1.Condition{
-		Type: RunConditionScheduled, Status: metav1.ConditionFalse, Reason: ReasonBackoff,
-		Message: BackoffMessage(after.Status.Attempt, next), ObservedGeneration: r.Generation,
-		LastTransitionTime: metav1.NewTime(end.Time),
+		Type: RunConditionScheduled, Status: metav1.ConditionFalse, Reason: reason, Message: message,
+		ObservedGeneration: r.Generation, LastTransitionTime: metav1.NewTime(end.Time),
 	})
-	return after, true
+	return after
 }
 
 // BackoffMessage is the message of the condition Scheduled with ReasonBackoff. Whoever hands a Run back and the scheduler

@@ -43,6 +43,9 @@ const (
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonBackoff means that the Run waits until status.nextAttemptTime.
 	ReasonBackoff = "Backoff"
+	// ReasonHandedBack means that the Pod was shut down before it began to execute the Run, and that the scheduler has not
+	// looked for another one yet.
+	ReasonHandedBack = "HandedBack"
 )
 
 // RunReason is the closed list of words that status.reason holds. Retry policies, metrics and tests share it.

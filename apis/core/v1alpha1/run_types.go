@@ -288,7 +288,8 @@ type RunStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Attempt int32 `json:"attempt,omitempty"`
 
-	// nextAttemptTime is when a Run that was handed back may be scheduled again. Set with it, cleared by the assignment.
+	// nextAttemptTime is when a Run that was handed back may be scheduled again. Set with it, cleared by the assignment. Unset:
+	// at once.
 	// +optional
 	NextAttemptTime *metav1.MicroTime `json:"nextAttemptTime,omitempty"`
 

@@ -148,7 +148,7 @@ type RuntimeStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Selector string `json:"selector,omitempty"`
-	// conditions: Available and Progressing. Keyed by type.
+	// conditions: Available, Progressing, and WorkspaceNotShareable where the workspace is a claim. Keyed by type.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -156,13 +156,17 @@ type RuntimeStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Conditions of a Runtime, and their reasons. Written by the Runtime controller, which never writes Unknown: a condition
-// that is absent says that the controller has not come to the Runtime yet.
+// Conditions of a Runtime, and their reasons. Written by the Runtime controller. It never writes Available or Progressing
+// as Unknown: where they are absent, it has not come to the Runtime yet.
 const (
 	// RuntimeConditionAvailable is True while at least one Pod is ready, or while none is asked for, else False.
 	RuntimeConditionAvailable = "Available"
 	// RuntimeConditionProgressing is True while Pods are being made or replaced, False when all are there or none comes.
 	RuntimeConditionProgressing = "Progressing"
+	// RuntimeConditionWorkspaceNotShareable is True when spec.workspace is a claim that Pods on several nodes cannot use at
+	// the same time although there is to be more than one, False when it is one that they can, or for one Pod, Unknown when
+	// it is not there. Absent when spec.workspace is another kind of volume.
+	RuntimeConditionWorkspaceNotShareable = "WorkspaceNotShareable"
 
 	// ReasonPodsReady means that every Pod asked for is ready and of the current template.
 	ReasonPodsReady = "PodsReady"
@@ -181,6 +185,15 @@ const (
 	// ReasonDeploymentRefused means that the Deployment, or the ServiceAccount or RoleBinding that its Pods need, cannot be
 	// made: the API server refuses it, in the words of the message, or its name is taken by an object of somebody else.
 	ReasonDeploymentRefused = "DeploymentRefused"
+
+	// ReasonClaimNotShareable means that the claim is not ReadWriteMany, and that more than one Pod is asked for.
+	ReasonClaimNotShareable = "ClaimNotShareable"
+	// ReasonClaimShareable means that the claim is ReadWriteMany.
+	ReasonClaimShareable = "ClaimShareable"
+	// ReasonSingleReplica means that the claim is not ReadWriteMany, and that no more than one Pod is asked for.
+	ReasonSingleReplica = "SingleReplica"
+	// ReasonClaimNotFound means that there is no claim of the name.
+	ReasonClaimNotFound = "ClaimNotFound"
 )
 
 // Runtime is a pool of warm Pods into which Runs are dispatched.

@@ -1,0 +1,101 @@
+package decision
+
+import (
+	"time"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+)
+
+const (
+	// undeletedGrace is the grace period that is assumed when runtimed is told to end although its Pod is not being
+	// deleted. Nodes that shut down do that, and give about as much.
+	undeletedGrace = 30 * time.Second
+	// goneGrace is what is left to a runtimed whose Pod is not in the API any more. Nobody takes its reports.
+	goneGrace = 3 * time.Second
+	// maxExitLead is how long before the end of the grace period runtimed ends, whatever is left, so that it is not
+	// killed in the middle of what it does.
+	maxExitLead = time.Second
+)
+
+// Deletion is what the API says about the deletion of a Pod.
+type Deletion struct {
+	// End is the deletionTimestamp: the end of the grace period, by the clock of the API server.
+	End time.Time
+	// Grace is the grace period of the deletion that is in force, which may follow on an earlier one with a longer one.
+	Grace time.Duration
+}
+
+// Draining is the shutdown of this Pod, as far as it is known.
+type Draining struct {
+	// Began is when runtimed was told to end.
+	Began time.Time
+	// Unknown is the grace period that is assumed as long as the Pod could not be read.
+	Unknown time.Duration
+	// Read tells that the Pod was read, Gone that it was not there.
+	Read, Gone bool
+	// First is the deletion that was read first, and Latest the one that was read last; zero when the Pod was not being
+	// deleted.
+	First, Latest Deletion
+}
+
+// WithPod returns d after the Pod was read. deletion is nil when it is not being deleted.
+func (d Draining) WithPod(deletion *Deletion) Draining {
+	d.Read = true
+	if deletion == nil {
+		return d
+	}
+	if d.First == (Deletion{}) {
+		d.First = *deletion
+	}
+	d.Latest = *deletion
+	return d
+}
+
+// WithoutPod returns d after the Pod was found to be gone.
+func (d Draining) WithoutPod() Draining {
+	d.Read, d.Gone = true, true
+	return d
+}
+
+// Timetable says what happens when. All times are by runtimed's own clock.
+type Timetable struct {
+	// Stop is when what still executes is asked to end, and StopGrace how long it has until it is killed.
+	Stop      time.Time
+	StopGrace time.Duration
+	// Exit is when runtimed ends, whatever is left.
+	Exit time.Time
+}
+
+// Timetable derives the times from what is known. The grace period counts from the moment in which runtimed was told to
+// end, as it does for the kubelet: the clock of the API server matters only where one of its times is taken from another.
+func (d Draining) Timetable() Timetable {
+	end := d.end()
+	grace := end.Sub(d.Began)
+	stop, report := corev1alpha1.StopLead(grace), corev1alpha1.ReportLead(grace)
+	return Timetable{
+		Stop: end.Add(-stop), StopGrace: stop - report,
+		Exit: end.Add(-min(maxExitLead, report/2)),
+	}
+}
+
+// end is the end of the grace period.
+func (d Draining) end() time.Time {
+	switch {
+	case d.Gone:
+		return d.Began.Add(goneGrace)
+	case !d.Read:
+		return d.Began.Add(d.Unknown)
+	case d.First == (Deletion{}):
+		return d.Began.Add(undeletedGrace)
+	}
+	// A later deletion may have made the grace period shorter.
+	return d.Began.Add(d.First.Grace - max(d.First.End.Sub(d.Latest.End), 0))
+}
+
+// takes tells whether a Run that has not begun is executed here although the Pod is being shut down. No workspace is bound
+// to a Pod in this version.
+func (d *Draining) takes(_ *corev1alpha1.Run, now time.Time) bool {
+	const workspaceBound = false
+	end := d.end()
+	return corev1alpha1.TerminatingPodTakes(workspaceBound, end.Sub(d.Began), end, now)
+}
