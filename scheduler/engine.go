@@ -243,6 +243,24 @@ func (e *engine) podGone(uid types.UID) {
 	e.changed(e.cache.RemovePod(uid))
 }
 
+// nodeSeen takes in that a Node is there.
+func (e *engine) nodeSeen(name string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, c := range e.cache.SetNode(name) {
+		e.changed(c)
+	}
+}
+
+// nodeGone takes in that a Node is not there any more.
+func (e *engine) nodeGone(name string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, c := range e.cache.RemoveNode(name) {
+		e.changed(c)
+	}
+}
+
 // runtimeSeen takes in a Runtime.
 func (e *engine) runtimeSeen(runtime *framework.RuntimeInfo) {
 	e.mu.Lock()

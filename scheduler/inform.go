@@ -37,7 +37,7 @@ func phasesExcept(excluded func(corev1alpha1.RunPhase) bool) fields.Selector {
 	return fields.AndSelectors(terms...)
 }
 
-// newInformers makes the watches: unfinished Runs, Pods of Runtimes, Runtimes, each stripped to what is used.
+// newInformers makes the watches: unfinished Runs, Pods of Runtimes, Runtimes, Nodes, each stripped to what is used.
 func newInformers(config *rest.Config, scheme *runtime.Scheme) (ctrlcache.Cache, error) {
 	informers, err := ctrlcache.New(config, ctrlcache.Options{
 		Scheme: scheme,
@@ -45,6 +45,7 @@ func newInformers(config *rest.Config, scheme *runtime.Scheme) (ctrlcache.Cache,
 			&corev1alpha1.Run{}:     {Field: unfinishedSelector(), Transform: transform(stripRun)},
 			&corev1.Pod{}:           {Label: corev1alpha1.RuntimePodSelector(), Transform: transform(stripPod)},
 			&corev1alpha1.Runtime{}: {Transform: transform(stripRuntime)},
+			&corev1.Node{}:          {Transform: transform(stripNode)},
 		},
 	})
 	if err != nil {
@@ -53,29 +54,40 @@ func newInformers(config *rest.Config, scheme *runtime.Scheme) (ctrlcache.Cache,
 	return informers, nil
 }
 
-// feed hands everything that the informers see to the engine.
-func feed(ctx context.Context, informers ctrlcache.Cache, e *engine) error {
-	return errors.Join(
-		handle(ctx, informers, &corev1alpha1.Run{}, e.runSeen, func(r *corev1alpha1.Run) { e.runGone(r.UID) }),
-		handle(ctx, informers, &corev1.Pod{}, func(p *corev1.Pod) {
-			if pod, ok := cache.PodOf(p); ok {
-				e.podSeen(pod)
-			}
-		}, func(p *corev1.Pod) { e.podGone(p.UID) }),
-		handle(ctx, informers, &corev1alpha1.Runtime{}, func(r *corev1alpha1.Runtime) { e.runtimeSeen(cache.RuntimeOf(r)) },
-			func(r *corev1alpha1.Runtime) {
-				e.runtimeGone(types.NamespacedName{Namespace: r.Namespace, Name: r.Name})
-			}),
-	)
+// feed hands everything that the informers see to the engine. It returns who tells whether the engine has been shown all
+// that was there at first.
+func feed(ctx context.Context, informers ctrlcache.Cache, e *engine) ([]toolscache.InformerSynced, error) {
+	runs, err1 := handle(ctx, informers, &corev1alpha1.Run{}, e.runSeen, func(r *corev1alpha1.Run) { e.runGone(r.UID) })
+	pods, err2 := handle(ctx, informers, &corev1.Pod{}, func(p *corev1.Pod) {
+		if pod, ok := cache.PodOf(p); ok {
+			e.podSeen(pod)
+		}
+	}, func(p *corev1.Pod) { e.podGone(p.UID) })
+	runtimes, err3 := handle(ctx, informers, &corev1alpha1.Runtime{},
+		func(r *corev1alpha1.Runtime) { e.runtimeSeen(cache.RuntimeOf(r)) },
+		func(r *corev1alpha1.Runtime) {
+			e.runtimeGone(types.NamespacedName{Namespace: r.Namespace, Name: r.Name})
+		})
+	node := &metav1.PartialObjectMetadata{}
+	node.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+	nodes, err4 := handle(ctx, informers, node, func(n *metav1.PartialObjectMetadata) { e.nodeSeen(n.Name) },
+		func(n *metav1.PartialObjectMetadata) { e.nodeGone(n.Name) })
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return nil, err
+	}
+	return []toolscache.InformerSynced{runs, pods, runtimes, nodes}, nil
 }
 
-// handle calls seen for every version of an object, and gone when it is deleted or was replaced under its name.
-func handle[T client.Object](ctx context.Context, informers ctrlcache.Cache, kind T, seen, gone func(T)) error {
+// handle calls seen for every version of an object, and gone when it is deleted or was replaced under its name. It returns
+// who tells whether seen was called for every object that was there at first.
+func handle[T client.Object](
+	ctx context.Context, informers ctrlcache.Cache, kind T, seen, gone func(T),
+) (toolscache.InformerSynced, error) {
 	informer, err := informers.GetInformer(ctx, kind)
 	if err != nil {
-		return fmt.Errorf("watching %T: %w", kind, err)
+		return nil, fmt.Errorf("watching %T: %w", kind, err)
 	}
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			if o, ok := obj.(T); ok {
 				seen(o)
@@ -102,9 +114,9 @@ func handle[T client.Object](ctx context.Context, informers ctrlcache.Cache, kin
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("handling events of %T: %w", kind, err)
+		return nil, fmt.Errorf("handling events of %T: %w", kind, err)
 	}
-	return nil
+	return registration.HasSynced, nil
 }
 
 func transform[T any](strip func(*T) *T) toolscache.TransformFunc {
@@ -152,7 +164,7 @@ func stripPod(pod *corev1.Pod) *corev1.Pod {
 	if name, ok := pod.Annotations[corev1alpha1.AnnotationRuntime]; ok {
 		m.Annotations = map[string]string{corev1alpha1.AnnotationRuntime: name}
 	}
-	return &corev1.Pod{ObjectMeta: m, Status: corev1.PodStatus{
+	return &corev1.Pod{ObjectMeta: m, Spec: corev1.PodSpec{NodeName: pod.Spec.NodeName}, Status: corev1.PodStatus{
 		Phase: pod.Status.Phase, Reason: pod.Status.Reason, Conditions: pod.Status.Conditions,
 		InitContainerStatuses: stripStatuses(pod.Status.InitContainerStatuses),
 		ContainerStatuses:     stripStatuses(pod.Status.ContainerStatuses),
@@ -169,6 +181,13 @@ func stripStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
 		}
 	}
 	return kept
+}
+
+// stripNode keeps the name.
+func stripNode(node *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
+	m := stripMeta(&node.ObjectMeta)
+	m.Labels = nil
+	return &metav1.PartialObjectMetadata{TypeMeta: node.TypeMeta, ObjectMeta: m}
 }
 
 // stripRuntime drops the Pod template.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/scheduler/cache"
@@ -163,6 +164,17 @@ func TestSeries(t *testing.T) {
 			}, []string{"r0 on a"}},
 			{"deleted", func(w *world) { w.engine.runtimeGone(shKey); w.finish("r0") }, nil},
 			{"made again", func(w *world) { w.runtime(1) }, []string{"r1 on a"}},
+		},
+		"a Pod whose Node is gone takes nothing, whatever it says": {
+			{"two Pods on their Nodes", func(w *world) {
+				w.runtime(1)
+				for _, name := range []string{"a", "b"} {
+					w.engine.nodeSeen("node-" + name)
+					w.engine.podSeen(cache.Pod{Runtime: shKey, Name: name, UID: types.UID("uid-" + name), Node: "node-" + name, Ready: true})
+				}
+			}, nil},
+			{"a Node goes", func(w *world) { w.engine.nodeGone("node-a"); w.add("r0", "1"); w.add("r1", "1") }, []string{"r0 on b"}},
+			{"it is back", func(w *world) { w.engine.nodeSeen("node-a") }, []string{"r0 on b", "r1 on a"}},
 		},
 		"a cancelled Run gives its turn away": {
 			{"full", func(w *world) {

@@ -24,6 +24,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 
@@ -93,10 +94,11 @@ func Run(ctx context.Context, options Options) error {
 		}
 		return s.informers.Start(ctx)
 	})
-	if err := feed(ctx, s.informers, s.engine); err != nil {
+	shown, err := feed(ctx, s.informers, s.engine)
+	if err != nil {
 		cancel(err)
 	}
-	if s.informers.WaitForCacheSync(ctx) {
+	if s.informers.WaitForCacheSync(ctx) && toolscache.WaitForCacheSync(ctx.Done(), shown...) {
 		health.setReady()
 		start("scheduling", s.lead)
 	}

@@ -25,11 +25,12 @@ const (
 
 // CacheByObject says what the cache holds for the controllers of this package: only objects that carry our label, and of
 // Runs and Pods only the fields that are decided on, so that ten thousand finished Runs with their scripts and outputs
-// cost little memory.
+// cost little memory. Of Nodes it holds the names.
 func CacheByObject() map[client.Object]cache.ByObject {
 	managed := labels.SelectorFromSet(labels.Set{corev1alpha1.LabelManagedBy: corev1alpha1.ManagedBy})
 	return map[client.Object]cache.ByObject{
 		&corev1.Pod{}:            {Label: corev1alpha1.RuntimePodSelector(), Transform: trimPod},
+		&corev1.Node{}:           {Transform: trimNode},
 		&appsv1.Deployment{}:     {Label: managed},
 		&corev1.ServiceAccount{}: {Label: managed},
 		&rbacv1.RoleBinding{}:    {Label: managed},
@@ -48,6 +49,9 @@ func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
 	})
 	if err != nil {
 		return fmt.Errorf("indexing Pods by Runtime: %w", err)
+	}
+	if err := indexer.IndexField(ctx, &corev1.Pod{}, indexPodNode, podNode); err != nil {
+		return fmt.Errorf("indexing Pods by Node: %w", err)
 	}
 	err = indexer.IndexField(ctx, &corev1alpha1.Run{}, indexRunPod, func(o client.Object) []string {
 		if run, ok := o.(*corev1alpha1.Run); ok && run.Status.Phase.IsActive() {

@@ -39,6 +39,7 @@ func (r *RunReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("run-lifecycle").
 		For(&corev1alpha1.Run{}, builder.WithPredicates(runChanges())).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.runsOfPod), builder.WithPredicates(podEndings())).
+		WatchesMetadata(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.runsOfNode), builder.WithPredicates(deletions())).
 		Complete(r)
 }
 
@@ -64,16 +65,16 @@ func runChanges() predicate.Predicate {
 // concerns tells whether a Run is in a state in which this controller may have to act.
 func concerns(o client.Object) bool {
 	run, ok := o.(*corev1alpha1.Run)
-	if !ok || !run.DeletionTimestamp.IsZero() {
+	if !ok {
 		return false
 	}
 	switch phase := run.Status.Phase; {
 	case phase.IsTerminal():
-		return run.Spec.TTLSecondsAfterFinished != nil
+		return run.Spec.TTLSecondsAfterFinished != nil && run.DeletionTimestamp.IsZero()
 	case phase.IsActive():
 		return true
 	default:
-		return run.Spec.CancelRequested
+		return endAsked(run) != ""
 	}
 }
 
@@ -127,6 +128,15 @@ func (r *RunReconciler) Reconcile(ctx context.Context, request reconcile.Request
 	pod, err := r.podOf(ctx, run)
 	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if pod != nil {
+		there, err := r.hasNode(ctx, pod)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		if !there {
+			pod = nil
+		}
 	}
 	drained := run.Status.Phase.IsActive() && r.drained.has(types.UID(run.Status.AssignedPodUID), r.Clock)
 	v := judge(run, pod, drained, r.Clock.Now())

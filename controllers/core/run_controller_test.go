@@ -55,3 +55,48 @@ func TestThePodOfARunMayEndUnheard(t *testing.T) {
 	}
 	look(outcome{corev1alpha1.RunFailed, 0})
 }
+
+// TestTheNodeOfARunMayBeGone has a healthy Pod on a Node that the cache, or the API server, shows or not.
+func TestTheNodeOfARunMayBeGone(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), corev1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]struct {
+		node string
+		// cached and stored are the Nodes that cache and API server show.
+		cached, stored []string
+		want           corev1alpha1.RunPhase
+	}{
+		"the Node is there":              {"n", []string{"n"}, []string{"n"}, corev1alpha1.RunRunning},
+		"the cache does not show it yet": {"n", nil, []string{"n"}, corev1alpha1.RunRunning},
+		"it is gone":                     {"n", []string{"m"}, []string{"m"}, corev1alpha1.RunFailed},
+		"the Pod has no Node":            {"", nil, nil, corev1alpha1.RunRunning},
+		"the cache shows it still":       {"n", []string{"n"}, nil, corev1alpha1.RunRunning},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			run := runIn(corev1alpha1.RunRunning, func(r *corev1alpha1.Run) { r.Namespace, r.UID = "ns", "r-uid" })
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "p-uid"}, Spec: corev1.PodSpec{NodeName: tc.node}}
+			with := func(nodes []string, objects ...client.Object) client.Client {
+				for _, n := range nodes {
+					objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n}})
+				}
+				return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(run).Build()
+			}
+			seen := with(tc.cached, run, pod)
+			r := &RunReconciler{Client: seen, Live: with(tc.stored, pod.DeepCopy()), Clock: testingclock.NewFakePassiveClock(epoch)}
+			key := client.ObjectKeyFromObject(run)
+			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+				t.Fatal(err)
+			}
+			got := &corev1alpha1.Run{}
+			if err := seen.Get(t.Context(), key, got); err != nil {
+				t.Fatal(err)
+			}
+			if got.Status.Phase != tc.want {
+				t.Errorf("phase %s (%s), want %s", got.Status.Phase, got.Status.Reason, tc.want)
+			}
+		})
+	}
+}

@@ -49,7 +49,8 @@ type verdict struct {
 // it went in order; see hasDrained.
 //
 //  1. A finished Run is deleted when its time to live is over.
-//  2. A Run without a Pod whose end is asked for is cancelled.
+//  2. A Run without a Pod whose end is asked for is cancelled. So is one that is being deleted and that a finalizer keeps:
+//     whoever has set that may wait for the end.
 //  3. A Run whose Pod is gone is cancelled when its end was asked for. Else it is handed back where it was assigned so late
 //     that the Pod did not start it, or where its retry policy has another attempt; else it has failed.
 //  4. A Run whose Pod is about to go is looked at again when the Pod's time is up, or before.
@@ -59,13 +60,13 @@ func judge(run *corev1alpha1.Run, pod *corev1.Pod, drained bool, now time.Time) 
 	case phase.IsTerminal():
 		return expire(run, now)
 	case !phase.IsActive():
-		if run.Spec.CancelRequested {
+		if endAsked(run) != "" {
 			return cancelled(beforeAssignment(run))
 		}
 		return verdict{}
-	case pod == nil && run.Spec.CancelRequested:
-		return cancelled(fmt.Sprintf("cancelled; its Pod %s is gone", run.Status.AssignedPod))
-	case pod == nil && drained && phase == corev1alpha1.RunScheduled && run.DeletionTimestamp.IsZero():
+	case pod == nil && endAsked(run) != "":
+		return cancelled(fmt.Sprintf("%s; its Pod %s is gone", endAsked(run), run.Status.AssignedPod))
+	case pod == nil && drained && phase == corev1alpha1.RunScheduled:
 		return unstarted(run)
 	case pod == nil:
 		return lost(run, now)
@@ -92,12 +93,23 @@ func unstarted(run *corev1alpha1.Run) verdict {
 		message: fmt.Sprintf("Pod %s was shut down before the execution started", run.Status.AssignedPod)}
 }
 
-// beforeAssignment says when a Run without a Pod was cancelled.
+// endAsked says in which way somebody has asked for the end of a Run; empty when nobody has.
+func endAsked(run *corev1alpha1.Run) string {
+	switch {
+	case run.Spec.CancelRequested:
+		return "cancelled"
+	case !run.DeletionTimestamp.IsZero():
+		return "deleted"
+	}
+	return ""
+}
+
+// beforeAssignment says when a Run without a Pod was cancelled or deleted.
 func beforeAssignment(run *corev1alpha1.Run) string {
 	if attempt := run.CurrentAttempt(); attempt > 1 {
-		return fmt.Sprintf("cancelled before attempt %d was assigned to a Pod", attempt)
+		return fmt.Sprintf("%s before attempt %d was assigned to a Pod", endAsked(run), attempt)
 	}
-	return "cancelled before it was assigned to a Pod"
+	return endAsked(run) + " before it was assigned to a Pod"
 }
 
 func cancelled(message string) verdict {

@@ -28,6 +28,7 @@ func runIn(phase corev1alpha1.RunPhase, change func(*corev1alpha1.Run)) *corev1a
 
 func TestJudge(t *testing.T) {
 	cancel := func(r *corev1alpha1.Run) { r.Spec.CancelRequested = true }
+	del := func(r *corev1alpha1.Run) { r.DeletionTimestamp = ptr.To(metav1.NewTime(epoch)) }
 	keep := func(seconds int32) func(*corev1alpha1.Run) {
 		return func(r *corev1alpha1.Run) {
 			r.Spec.TTLSecondsAfterFinished = ptr.To(seconds)
@@ -52,6 +53,10 @@ func TestJudge(t *testing.T) {
 	}{
 		"a waiting Run":                             {runIn("Pending", nil), nil, verdict{}},
 		"a waiting Run, cancelled":                  {runIn("Pending", cancel), nil, cancelled("cancelled before it was assigned to a Pod")},
+		"a waiting Run, deleted":                    {runIn("Pending", del), nil, cancelled("deleted before it was assigned to a Pod")},
+		"a Run on its Pod, deleted":                 {runIn("Running", del), healthy, verdict{recheck: time.Minute}},
+		"a Run without its Pod, deleted":            {runIn("Running", func(r *corev1alpha1.Run) { retried(r); del(r) }), nil, cancelled("deleted; its Pod p is gone")},
+		"a Run that waits again, deleted":           {runIn("Pending", func(r *corev1alpha1.Run) { waitsAgain(r); del(r) }), nil, cancelled("deleted before attempt 2 was assigned to a Pod")},
 		"a Run on its Pod":                          {runIn("Running", nil), healthy, verdict{recheck: time.Minute}},
 		"a Run on its Pod, cancelled":               {runIn("Running", cancel), healthy, verdict{recheck: time.Minute}},
 		"a Run on a Pod that leaves":                {runIn("Running", nil), leaving, verdict{recheck: 50 * time.Second}},
@@ -98,7 +103,7 @@ func TestJudgeAfterThePodHasDrained(t *testing.T) {
 		"a Run that was assigned too late":           {runIn("Scheduled", nil), unstarted},
 		"the same, with a policy":                    {runIn("Scheduled", func(r *corev1alpha1.Run) { r.Spec.RetryPolicy = &corev1alpha1.RetryPolicy{MaxAttempts: 1} }), unstarted},
 		"the same, cancelled":                        {runIn("Scheduled", func(r *corev1alpha1.Run) { r.Spec.CancelRequested = true }), cancelled("cancelled; its Pod p is gone")},
-		"the same, being deleted":                    {runIn("Scheduled", func(r *corev1alpha1.Run) { r.DeletionTimestamp = ptr.To(metav1.NewTime(epoch)) }), lost},
+		"the same, being deleted":                    {runIn("Scheduled", func(r *corev1alpha1.Run) { r.DeletionTimestamp = ptr.To(metav1.NewTime(epoch)) }), cancelled("deleted; its Pod p is gone")},
 		"a Run that executes, which nobody explains": {runIn("Running", nil), lost},
 		"a finished Run":                             {runIn("Succeeded", nil), verdict{}},
 	}

@@ -36,12 +36,12 @@ type Pod struct {
 	Runtime types.NamespacedName
 	Name    string
 	UID     types.UID
+	// Node is the name of its Node, empty when it has none.
+	Node string
 	// Ready, Terminating and NotReadyReason are as in framework.PodInfo.
 	Ready, Terminating bool
 	NotReadyReason     string
 }
-
-func (p *Pod) available() bool { return p.Ready && !p.Terminating }
 
 // Change tells which waiting Runs a call may have helped: those of Runtime that wait for one of Events and, by their
 // affinity, those that require near what has come or left.
@@ -59,6 +59,7 @@ type Change struct {
 type Cache struct {
 	runtimes map[types.NamespacedName]*runtimeState
 	pods     map[types.UID]*podState
+	nodes    map[string]*nodeState
 	charges  map[types.UID]*charge
 	// neighbourhoods are the charges by namespace.
 	neighbourhoods map[string]*neighbourhood
@@ -87,6 +88,7 @@ type runtimeState struct {
 type podState struct {
 	pod  Pod
 	home *runtimeState // nil while the Pod is not known
+	node *nodeState    // nil while the Pod is not known or has none
 	used framework.Resources
 	runs int
 	// guards are replaced, never changed.
@@ -110,6 +112,7 @@ func New() *Cache {
 	return &Cache{
 		runtimes: map[types.NamespacedName]*runtimeState{},
 		pods:     map[types.UID]*podState{},
+		nodes:    map[string]*nodeState{},
 		charges:  map[types.UID]*charge{},
 		holds:    map[types.UID]types.NamespacedName{},
 
@@ -153,15 +156,16 @@ func (c *Cache) SetPod(pod Pod) Change {
 			c.leave(p)
 		}
 	}
-	wasAvailable := p.home != nil && p.pod.available()
+	wasAvailable := p.home != nil && p.available()
 	p.pod = pod
+	c.onNode(p, pod.Node)
 	if p.home == nil {
 		p.home = c.runtime(pod.Runtime)
 		at, _ := slices.BinarySearchFunc(p.home.pods, p, byName)
 		p.home.pods = slices.Insert(p.home.pods, at, p)
 	}
 	p.touch()
-	if pod.available() && !wasAvailable {
+	if p.available() && !wasAvailable {
 		return Change{Runtime: pod.Runtime, Events: framework.PodAvailable}
 	}
 	return Change{Runtime: pod.Runtime}
@@ -188,6 +192,7 @@ func (c *Cache) leave(p *podState) {
 		r.pods = slices.Delete(r.pods, at, at+1)
 	}
 	p.home = nil
+	c.onNode(p, "")
 	c.collect(p.pod.Runtime, r)
 }
 
@@ -280,7 +285,7 @@ func (c *Cache) Assumed() int {
 // PodStays tells whether the Pod is known and not about to go.
 func (c *Cache) PodStays(uid types.UID) bool {
 	p, ok := c.pods[uid]
-	return ok && p.home != nil && !p.pod.Terminating
+	return ok && p.home != nil && !p.pod.Terminating && !p.nodeIsGone()
 }
 
 // Snapshot returns what is known of a Runtime now. The result never changes; it is the same until something does.
@@ -353,7 +358,7 @@ func (p *podState) touch() {
 
 func (p *podState) inform(r *runtimeState) *framework.PodInfo {
 	info := &framework.PodInfo{
-		Name: p.pod.Name, UID: p.pod.UID, Ready: p.pod.Ready, Terminating: p.pod.Terminating,
+		Name: p.pod.Name, UID: p.pod.UID, Ready: p.pod.Ready, Terminating: p.pod.Terminating, NodeGone: p.nodeIsGone(),
 		NotReadyReason: p.pod.NotReadyReason, Used: p.used, Runs: p.runs, Guards: p.guards,
 	}
 	if r.info != nil {

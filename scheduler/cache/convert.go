@@ -27,7 +27,7 @@ func PodOf(pod *corev1.Pod) (Pod, bool) {
 	}
 	p := Pod{
 		Runtime: types.NamespacedName{Namespace: pod.Namespace, Name: name},
-		Name:    pod.Name, UID: pod.UID,
+		Name:    pod.Name, UID: pod.UID, Node: pod.Spec.NodeName,
 		Terminating: pod.DeletionTimestamp != nil,
 	}
 	p.Ready = corev1alpha1.PodIsReady(pod)

@@ -29,7 +29,7 @@ func (c *Cache) Held(key types.NamespacedName) (run, pod types.UID, ok bool) {
 		return "", "", false
 	}
 	p, found := c.pods[r.heldPod]
-	return r.hold.Run, r.heldPod, found && p.home == r && p.pod.available()
+	return r.hold.Run, r.heldPod, found && p.home == r && p.available()
 }
 
 // Unhold ends the hold of a Run, if it has one.

@@ -51,6 +51,8 @@ type PodInfo struct {
 	Ready bool `json:"ready,omitempty"`
 	// Terminating is true once the Pod has a deletionTimestamp.
 	Terminating bool `json:"terminating,omitempty"`
+	// NodeGone is true when the Pod's Node is not there any more, whatever the Pod says.
+	NodeGone bool `json:"nodeGone,omitempty"`
 	// NotReadyReason is the Pod's own word on why it is not ready, such as ImagePullBackOff. Empty when it is ready.
 	NotReadyReason string `json:"notReadyReason,omitempty"`
 	// Capacity is what the Pod offers, Used what Runs that are assigned or reserved take of it. After the Runtime's
@@ -84,7 +86,7 @@ func (p *PodInfo) HeldFromOthers(run *RunInfo) *Hold {
 }
 
 // Available tells whether the Pod takes Runs at all.
-func (p *PodInfo) Available() bool { return p.Ready && !p.Terminating }
+func (p *PodInfo) Available() bool { return p.Ready && !p.Terminating && !p.NodeGone }
 
 // RunInfo is what plugins may know of the Run that is being placed.
 type RunInfo struct {

@@ -1,5 +1,5 @@
-// Package readiness is the plugin that keeps Runs away from Pods that take none: not ready, or terminating. It also
-// says why there is no Pod at all.
+// Package readiness is the plugin that keeps Runs away from Pods that take none: not ready, terminating, or without their
+// Node. It also says why there is no Pod at all.
 package readiness
 
 import (
@@ -15,6 +15,8 @@ const (
 
 	// TextTerminating is shown for a Pod that is being shut down.
 	TextTerminating = "terminating"
+	// TextNodeGone is shown for a Pod whose Node is not there any more.
+	TextNodeGone = "on a Node that is gone"
 	// TextNotReady is shown for a Pod that is not ready; the Pod's own reason follows.
 	TextNotReady = "not ready"
 )
@@ -28,6 +30,7 @@ var (
 	_ framework.EventsPlugin    = (*Readiness)(nil)
 
 	terminating = framework.Reject(framework.Unavailable, corev1alpha1.ReasonNoReadyPods, TextTerminating)
+	nodeGone    = framework.Reject(framework.Unavailable, corev1alpha1.ReasonNoReadyPods, TextNodeGone)
 )
 
 // New makes the plugin.
@@ -64,11 +67,13 @@ func (*Readiness) PreFilter(c *framework.Cycle) *framework.Status {
 		fmt.Sprintf("Runtime %q has none of its %d Pods yet", runtime.Name, runtime.Replicas))
 }
 
-// Filter rejects a Pod that is terminating or not ready.
+// Filter rejects a Pod that is terminating, without its Node, or not ready.
 func (*Readiness) Filter(_ *framework.Cycle, pod *framework.PodInfo) *framework.Status {
 	switch {
 	case pod.Terminating:
 		return terminating
+	case pod.NodeGone:
+		return nodeGone
 	case pod.Ready:
 		return nil
 	case pod.NotReadyReason == "":

@@ -60,6 +60,7 @@ func TestFilter(t *testing.T) {
 	}{
 		"ready":                       {framework.PodInfo{Ready: true}, verdict{}},
 		"ready, but on its way out":   {framework.PodInfo{Ready: true, Terminating: true}, unavailable("terminating")},
+		"ready, but without its Node": {framework.PodInfo{Ready: true, NodeGone: true}, unavailable("on a Node that is gone")},
 		"not ready, nobody knows why": {framework.PodInfo{}, unavailable("not ready")},
 		"not ready, with its reason":  {framework.PodInfo{NotReadyReason: "ImagePullBackOff"}, unavailable("not ready: ImagePullBackOff")},
 	}

@@ -40,6 +40,16 @@ func (c *Cluster) Delete(tb testing.TB, object client.Object) {
 // RuntimePod makes a ready Pod of a Runtime by hand, as its ReplicaSet and a kubelet would, with the rights of runtimed.
 func (c *Cluster) RuntimePod(tb testing.TB, namespace, runtime, name string) *corev1.Pod {
 	tb.Helper()
+	return c.RuntimePodOn(tb, "node", namespace, runtime, name)
+}
+
+// RuntimePodOn is RuntimePod on a Node, which is made where it is not there.
+func (c *Cluster) RuntimePodOn(tb testing.TB, node, namespace, runtime, name string) *corev1.Pod {
+	tb.Helper()
+	err := c.admin.Create(tb.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}})
+	if client.IgnoreAlreadyExists(err) != nil {
+		tb.Fatalf("creating Node %s: %v", node, err)
+	}
 	value := corev1alpha1.RuntimeLabelValue(runtime)
 	account := "runtime-" + value
 	c.bindRuntimed(tb, namespace, account)
@@ -47,7 +57,7 @@ func (c *Cluster) RuntimePod(tb testing.TB, namespace, runtime, name string) *co
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
 			Labels:      map[string]string{corev1alpha1.LabelRuntime: value, corev1alpha1.LabelManagedBy: corev1alpha1.ManagedBy},
 			Annotations: map[string]string{corev1alpha1.AnnotationRuntime: runtime}},
-		Spec: corev1.PodSpec{ServiceAccountName: account, NodeName: "node", Containers: []corev1.Container{
+		Spec: corev1.PodSpec{ServiceAccountName: account, NodeName: node, Containers: []corev1.Container{
 			{Name: corev1alpha1.ContainerRuntime, Image: "runtime"}, {Name: corev1alpha1.ContainerRuntimed, Image: "node"}}},
 	}
 	c.Create(tb, pod)

@@ -32,3 +32,33 @@ func TestAPodThatOnlyNamesARuntimeGetsNoRuns(t *testing.T) {
 		t.Errorf("assigned to %s, want b-own", got)
 	}
 }
+
+// TestAPodWithoutItsNodeGetsNoRuns deletes the Node of a Pod that goes on to say that it is ready, as it does until Kubernetes
+// removes it. A scheduler that was there, and one that comes later, keep away from it.
+func TestAPodWithoutItsNodeGetsNoRuns(t *testing.T) {
+	ns := shared.Namespace(t)
+	runtimeOf(t, ns, "sh", 2, "4")
+	shared.RuntimePodOn(t, ns+"-a", ns, "sh", "a")
+	p := start(t, scheduler.Options{Config: identity(t)})
+	shared.Create(t, newRun(ns, "before", "sh"))
+	if got := eventuallyRun(t, ns, "before", "scheduled", isScheduled).Status.AssignedPod; got != "a" {
+		t.Fatalf("assigned to %s", got)
+	}
+	shared.Delete(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: ns + "-a"}})
+	// What is told of a Run that cannot fit shows what the scheduler knows.
+	toldWhen := func(name string) {
+		t.Helper()
+		shared.Create(t, newRun(ns, name, "sh", requests("runs", "4")))
+		eventuallyRun(t, ns, name, "told that the Node is gone", func(r *corev1alpha1.Run) bool {
+			return whyOf(r) == waits(corev1alpha1.ReasonNoReadyPods, "1 Pod: 1 on a Node that is gone")
+		})
+	}
+	toldWhen("one")
+	p.end(t)
+	start(t, scheduler.Options{Config: identity(t)})
+	toldWhen("two")
+	shared.RuntimePodOn(t, ns+"-b", ns, "sh", "b")
+	if got := eventuallyRun(t, ns, "one", "scheduled", isScheduled).Status.AssignedPod; got != "b" {
+		t.Errorf("assigned to %s, want b", got)
+	}
+}
