@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/utils/ptr"
@@ -149,7 +150,7 @@ func TestTermination(t *testing.T) {
 	n := startNode(t)
 	run := n.submit(t, "run", script("sleep 3600"))
 	awaitPhase(t, run, corev1alpha1.RunRunning)
-	n.runtimed.signal(t, syscall.SIGTERM)
+	n.terminate(t, 3*time.Second)
 	want := outcome{Phase: corev1alpha1.RunFailed, Reason: corev1alpha1.RunReasonPodTerminated,
 		ExitCode: ptr.To[int32](143), Message: "The Pod was shut down before the execution ended"}
 	if diff := cmp.Diff(want, outcomeOf(awaitEnd(t, run))); diff != "" {
