@@ -29,9 +29,11 @@ const (
 	SchedulerServiceAccount = "kruntimes-scheduler"
 	// RuntimedClusterRole is what the manager binds to the Pods of a Runtime.
 	RuntimedClusterRole = "kruntimes-runtimed"
+	// WorkspaceUserClusterRole lets its holder use the PersistentWorkspaces of a namespace; administrators bind it.
+	WorkspaceUserClusterRole = "kruntimes-workspace-user"
 )
 
-//go:embed clusterscope components crd default dev flowcontrol manager namespace policy rbac samples scheduler
+//go:embed certmanager clusterscope components crd default dev flowcontrol manager namespace policy rbac samples scheduler webhook
 var tree embed.FS
 
 // Render builds one overlay of the embedded tree and returns its objects as YAML documents.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,11 +18,17 @@ import (
 
 func render(t *testing.T, overlay string) []unstructured.Unstructured {
 	t.Helper()
-	raw, err := Render(overlay)
+	raw, err := rendered[overlay]()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return parse(t, raw)
+}
+
+// rendered builds each overlay once: every test looks at one, and none changes what it got.
+var rendered = map[string]func() ([]byte, error){
+	OverlayDefault: sync.OnceValues(func() ([]byte, error) { return Render(OverlayDefault) }),
+	OverlayDev:     sync.OnceValues(func() ([]byte, error) { return Render(OverlayDev) }),
 }
 
 // parse returns the objects of YAML documents.
@@ -59,6 +66,8 @@ func TestRenderInstallsAllKinds(t *testing.T) {
 	dev := []string{
 		"ClusterRole/kruntimes-edit", "ClusterRole/kruntimes-manager", "ClusterRole/kruntimes-runtimed",
 		"ClusterRole/kruntimes-scheduler", "ClusterRole/kruntimes-view",
+		"ClusterRole/kruntimes-admission", "ClusterRole/kruntimes-workspace-user", "ClusterRoleBinding/kruntimes-admission",
+		"CustomResourceDefinition/persistentworkspaces.workspaces.kruntimes.io", "ValidatingWebhookConfiguration/kruntimes-workspace-use",
 		"ClusterRole/kruntimes-metrics-auth", "ClusterRole/kruntimes-metrics-reader",
 		"ClusterRoleBinding/kruntimes-manager", "ClusterRoleBinding/kruntimes-scheduler", "ClusterRoleBinding/kruntimes-metrics-auth",
 		"CustomResourceDefinition/actions.workflows.kruntimes.io",
@@ -67,7 +76,6 @@ func TestRenderInstallsAllKinds(t *testing.T) {
 		"FlowSchema/kruntimes-components", "Namespace/kruntimes-system",
 		"Role/kruntimes-system/kruntimes-leader-election", "RoleBinding/kruntimes-system/kruntimes-leader-election",
 		"ServiceAccount/kruntimes-system/kruntimes-manager", "ServiceAccount/kruntimes-system/kruntimes-scheduler",
-		"ValidatingAdmissionPolicy/kruntimes-no-workspaces", "ValidatingAdmissionPolicyBinding/kruntimes-no-workspaces",
 		"ValidatingAdmissionPolicy/kruntimes-run-identity", "ValidatingAdmissionPolicy/kruntimes-run-status",
 		"ValidatingAdmissionPolicyBinding/kruntimes-run-identity", "ValidatingAdmissionPolicyBinding/kruntimes-run-status",
 		"ValidatingAdmissionPolicy/kruntimes-workflow-run-identity", "ValidatingAdmissionPolicy/kruntimes-workflow-run-outputs",
@@ -76,7 +84,10 @@ func TestRenderInstallsAllKinds(t *testing.T) {
 		"ValidatingAdmissionPolicyBinding/kruntimes-workflow-run-identity",
 		"ValidatingAdmissionPolicyBinding/kruntimes-workflow-run-outputs",
 	}
-	deployments := []string{"Deployment/kruntimes-system/kruntimes-manager", "Deployment/kruntimes-system/kruntimes-scheduler"}
+	deployments := []string{"Deployment/kruntimes-system/kruntimes-manager", "Deployment/kruntimes-system/kruntimes-scheduler",
+		"Service/kruntimes-system/kruntimes-webhook",
+		"Certificate/kruntimes-system/kruntimes-webhook", "Certificate/kruntimes-system/kruntimes-webhook-authority",
+		"Issuer/kruntimes-system/kruntimes-self-signed", "Issuer/kruntimes-system/kruntimes-webhook-authority"}
 	for overlay, want := range map[string][]string{OverlayDev: dev, OverlayDefault: append(deployments, dev...)} {
 		var got []string
 		for _, u := range render(t, overlay) {

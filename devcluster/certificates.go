@@ -36,7 +36,7 @@ func makeCredentials(d dirs, o *Options) (*credentials, error) {
 		return nil, err
 	}
 	c := &credentials{authority: authority}
-	var server, kubeletServer, kubeletClient, signing pki.Pair
+	var server, kubeletServer, kubeletClient, webhook, signing pki.Pair
 	for _, make := range []struct {
 		into *pki.Pair
 		from func() (pki.Pair, error)
@@ -45,6 +45,7 @@ func makeCredentials(d dirs, o *Options) (*credentials, error) {
 			return authority.Server(PartAPIServer, loopback, serviceIP, "localhost", "kubernetes.default.svc")
 		}},
 		{&kubeletServer, func() (pki.Pair, error) { return authority.Server(PartKubelet, loopback, "localhost") }},
+		{&webhook, func() (pki.Pair, error) { return authority.Server(certWebhook, loopback) }},
 		{&kubeletClient, func() (pki.Pair, error) { return authority.Client(certKubeletClient) }},
 		{&signing, pki.SigningKey},
 		{&c.admin, func() (pki.Pair, error) { return authority.Client("dev-admin", groupMasters) }},
@@ -61,6 +62,9 @@ func makeCredentials(d dirs, o *Options) (*credentials, error) {
 		if err := pair.WriteFiles(d.pki(), name); err != nil {
 			return nil, err
 		}
+	}
+	if err := webhook.WriteFiles(d.webhookCerts(), webhookCertName); err != nil {
+		return nil, err
 	}
 	if err := os.WriteFile(d.cert(certAuthority), authority.CertPEM, 0o600); err != nil {
 		return nil, fmt.Errorf("writing the certificate authority: %w", err)

@@ -36,6 +36,8 @@ type Cluster struct {
 	// replacing is held while a part is replaced, and from the beginning of the end: nothing is started after that.
 	replacing sync.Mutex
 
+	webhookPort int // where the manager answers the API server; chosen by install
+
 	mu    sync.Mutex
 	parts []*part // in the order of their start
 	phase Phase

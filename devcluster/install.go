@@ -30,6 +30,9 @@ func (c *Cluster) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if objects, err = c.adaptAdmission(objects); err != nil {
+		return err
+	}
 	scheme := runtime.NewScheme()
 	if err := errors.Join(apiextensionsv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		return fmt.Errorf("registering kinds: %w", err)

@@ -106,6 +106,7 @@ func (d dirs) etcdData() string                { return filepath.Join(d.state, "
 func (d dirs) logs() string                    { return filepath.Join(d.state, "logs") }
 func (d dirs) log(part string) string          { return filepath.Join(d.logs(), part+".log") }
 func (d dirs) pki() string                     { return filepath.Join(d.state, "pki") }
+func (d dirs) webhookCerts() string            { return filepath.Join(d.pki(), certWebhook) }
 func (d dirs) cert(name string) string         { return filepath.Join(d.pki(), name+".crt") }
 func (d dirs) key(name string) string          { return filepath.Join(d.pki(), name+".key") }
 func (d dirs) token(part string) string        { return filepath.Join(d.pki(), part+".token") }

@@ -51,11 +51,11 @@ func (c *Cluster) components() []component {
 	return []component{
 		{
 			part: PartManager, account: config.ManagerServiceAccount, binary: c.options.Binaries.Manager,
-			args: []string{"--groups=" + strings.Join(groups, ","), "--node-image=" + nodeImage,
-				"--runtimed-cluster-role=" + config.RuntimedClusterRole, "--metrics-address=" + off, "--health-address=" + off},
+			args: append([]string{"--groups=" + strings.Join(groups, ","), "--node-image=" + nodeImage,
+				"--runtimed-cluster-role=" + config.RuntimedClusterRole, "--metrics-address=" + off, "--health-address=" + off}, c.admissionArguments()...),
 			inside: func(ctx context.Context, api *rest.Config) error {
 				return manager.Run(ctx, manager.Options{Config: api, Groups: groups, NodeImage: nodeImage,
-					RuntimedClusterRole: config.RuntimedClusterRole, HealthAddress: off})
+					RuntimedClusterRole: config.RuntimedClusterRole, HealthAddress: off, Admission: c.admissionOptions()})
 			},
 		},
 		{
@@ -79,7 +79,7 @@ func (c *Cluster) startProduct(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", component.part, err)
 		}
 	}
-	return nil
+	return c.waitForAdmission(ctx)
 }
 
 func (c *Cluster) startComponent(ctx context.Context, component component) error {

@@ -173,7 +173,7 @@ func prepareStateDir(state string) (dirs, error) {
 			return dirs{}, err
 		}
 	}
-	for _, path := range []string{d.logs(), d.pki(), d.pods()} {
+	for _, path := range []string{d.logs(), d.pki(), d.webhookCerts(), d.pods()} {
 		if err := os.MkdirAll(path, 0o700); err != nil {
 			return dirs{}, fmt.Errorf("preparing the state directory: %w", err)
 		}

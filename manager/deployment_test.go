@@ -34,7 +34,7 @@ func TestTheDeploymentUsesFlagsThatExist(t *testing.T) {
 			continue
 		}
 		c := d.Spec.Template.Spec.Containers[0]
-		env := map[string]string{"POD_NAMESPACE": d.Namespace}
+		env := map[string]string{"POD_NAMESPACE": d.Namespace, "POD_SERVICE_ACCOUNT": d.Spec.Template.Spec.ServiceAccountName}
 		for _, e := range c.Env {
 			if e.Value != "" {
 				env[e.Name] = e.Value
@@ -53,7 +53,8 @@ func TestTheDeploymentUsesFlagsThatExist(t *testing.T) {
 		if err := o.validate(); err != nil {
 			t.Errorf("validating %v: %v", args, err)
 		}
-		if o.RuntimedClusterRole != config.RuntimedClusterRole || o.LeaderElectionNamespace != config.Namespace || !o.LeaderElection {
+		if o.RuntimedClusterRole != config.RuntimedClusterRole || o.LeaderElectionNamespace != config.Namespace || !o.LeaderElection ||
+			o.Admission.Controller != config.Namespace+"/"+config.ManagerServiceAccount || o.Admission.UserRole != config.WorkspaceUserClusterRole {
 			t.Errorf("got options %+v", o)
 		}
 		return

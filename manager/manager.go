@@ -51,6 +51,9 @@ func Run(ctx context.Context, options Options) error {
 	}
 	made := managerOptions(ctx, scheme, options)
 	made.Metrics = serving
+	if made.WebhookServer, err = options.Admission.server(); err != nil {
+		return err
+	}
 	mgr, err := ctrl.NewManager(options.Config, made)
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
@@ -109,6 +112,9 @@ func setUp(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	}
 	if options.enabled(GroupWorkspaces) {
 		if err := setUpWorkspaces(ctx, mgr, recorder); err != nil {
+			return fmt.Errorf("setting up group %s: %w", GroupWorkspaces, err)
+		}
+		if err := addAdmission(ctx, mgr, options.Admission); err != nil {
 			return fmt.Errorf("setting up group %s: %w", GroupWorkspaces, err)
 		}
 	}

@@ -39,7 +39,7 @@ const (
 type Options struct {
 	// Config reaches the API server. Its rate limit is taken off: the API server's own fairness holds instead. Required.
 	Config *rest.Config
-	// Groups are the enabled API groups. Default: core and workflows.
+	// Groups are the enabled API groups. Default: all.
 	Groups []string
 	// NodeImage holds runtimed and the runtime server; new and changed Runtimes get it. Required.
 	NodeImage string
@@ -57,6 +57,8 @@ type Options struct {
 	Metrics endpoint.Options
 	// HealthAddress is where probes are served. Empty or "0": nowhere.
 	HealthAddress string
+	// Admission says where and how the API server is answered. It counts only with group workspaces.
+	Admission AdmissionOptions
 }
 
 // AddFlags makes the options settable on a command line, with their defaults.
@@ -69,6 +71,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", "", "`Namespace` of the Lease (default: that of the Pod)")
 	o.Metrics.AddFlags(flags)
 	flags.StringVar(&o.HealthAddress, "health-address", ":8081", "`Address` to serve probes on; 0 for nowhere")
+	o.Admission.AddFlags(flags)
 }
 
 // validate reports all that is wrong at once.
@@ -79,6 +82,9 @@ func (o *Options) validate() error {
 	}
 	if o.NodeImage == "" {
 		errs = append(errs, errors.New("--node-image is required"))
+	}
+	if o.enabled(GroupWorkspaces) {
+		errs = append(errs, o.Admission.validate(o.enabled(GroupWorkflows)))
 	}
 	_, err := o.defaultUser()
 	return errors.Join(append(errs, err, o.Metrics.Validate())...)
@@ -92,18 +98,18 @@ func (o *Options) complete() {
 	o.RuntimedClusterRole = cmp.Or(o.RuntimedClusterRole, defaultClusterRole)
 	o.DefaultRunAsUser = cmp.Or(o.DefaultRunAsUser, runAsDefault)
 	o.HealthAddress = cmp.Or(o.HealthAddress, off)
+	o.Admission.complete()
 	o.Config = rest.CopyConfig(o.Config)
 	o.Config.QPS = -1
 	o.Config.RateLimiter = nil
 	o.Config.UserAgent = cmp.Or(o.Config.UserAgent, leaseName)
 }
 
-// validateGroups refuses groups that do not exist, those that are not part of this version, and those whose kinds refer to
-// kinds of a group that is not enabled.
+// validateGroups refuses groups that do not exist, and those whose kinds refer to kinds of a group that is not enabled.
 func validateGroups(groups []string) error {
 	var errs []error
 	needs := map[string][]string{
-		GroupCore: nil, GroupWorkspaces: {GroupCore}, GroupWorkflows: {GroupCore},
+		GroupCore: nil, GroupWorkspaces: {GroupCore}, GroupWorkflows: {GroupCore, GroupWorkspaces},
 	}
 	for _, group := range groups {
 		needed, known := needs[group]
@@ -115,18 +121,17 @@ func validateGroups(groups []string) error {
 			errs = append(errs, fmt.Errorf("--groups: %s needs %s: use --groups=%s", group, strings.Join(missing, " and "),
 				strings.Join(append(slices.Clone(needed), group), ",")))
 		}
-		if group == GroupWorkspaces && len(missing) == 0 {
-			errs = append(errs, fmt.Errorf("--groups: %s is not part of this version yet: use --groups=core,workflows", group))
-		}
 	}
 	return errors.Join(errs...)
 }
 
 // DefaultGroups returns all groups of this version.
-func DefaultGroups() []string { return []string{GroupCore, GroupWorkflows} }
+func DefaultGroups() []string { return []string{GroupCore, GroupWorkspaces, GroupWorkflows} }
 
 // enabled tells whether a group's controllers run.
-func (o *Options) enabled(group string) bool { return slices.Contains(o.Groups, group) }
+func (o *Options) enabled(group string) bool {
+	return len(o.Groups) == 0 && slices.Contains(DefaultGroups(), group) || slices.Contains(o.Groups, group)
+}
 
 // defaultUser is DefaultRunAsUser as a number; nil for "none".
 func (o *Options) defaultUser() (*int64, error) {

@@ -44,9 +44,10 @@ const startTimeout = 3 * time.Minute
 
 // Cluster is a running control plane.
 type Cluster struct {
-	env    *envtest.Environment
-	config *rest.Config
-	admin  client.Client
+	env       *envtest.Environment
+	config    *rest.Config
+	admin     client.Client
+	admission admission
 }
 
 // MustStart starts a control plane and panics where it cannot, which ends the test binary with a failure.
@@ -73,7 +74,10 @@ func start() (*Cluster, error) {
 	}
 	cfg.QPS = -1
 	c.config = cfg
-	if c.admin, err = client.New(cfg, client.Options{Scheme: Scheme()}); err == nil {
+	if c.admission, err = newAdmission(); err == nil {
+		c.admin, err = client.New(cfg, client.Options{Scheme: Scheme()})
+	}
+	if err == nil {
 		err = c.install(ctx)
 	}
 	if err != nil {
@@ -84,7 +88,7 @@ func start() (*Cluster, error) {
 
 // Stop ends the control plane. It panics where a process stays behind.
 func (c *Cluster) Stop() {
-	if err := c.env.Stop(); err != nil {
+	if err := errors.Join(c.env.Stop(), os.RemoveAll(c.admission.certificates)); err != nil {
 		panic(fmt.Errorf("stopping the control plane: %w", err))
 	}
 }

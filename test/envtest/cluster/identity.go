@@ -34,11 +34,15 @@ func (c *Cluster) User(tb testing.TB, namespace, name string, rules ...rbacv1.Po
 func (c *Cluster) waitUntilAllowed(tb testing.TB, user, namespace string, rule rbacv1.PolicyRule) {
 	tb.Helper()
 	resource, subresource, _ := strings.Cut(rule.Resources[0], "/")
+	name := ""
+	if len(rule.ResourceNames) > 0 {
+		name = rule.ResourceNames[0]
+	}
 	Eventually(tb, "the rights of "+user+" to take effect", func(ctx context.Context) (bool, error) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: user,
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: rule.Verbs[0],
-				Group: rule.APIGroups[0], Resource: resource, Subresource: subresource},
+				Group: rule.APIGroups[0], Resource: resource, Subresource: subresource, Name: name},
 		}}
 		err := c.admin.Create(ctx, review)
 		return review.Status.Allowed, err

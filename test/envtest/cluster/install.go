@@ -30,6 +30,10 @@ func (c *Cluster) install(ctx context.Context) error {
 		return err
 	}
 	for _, u := range objects {
+		if u.GetKind() == config.KindWebhooks {
+			c.admission.webhooks = u
+			continue
+		}
 		if err := c.admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("test"), client.ForceOwnership); err != nil {
 			return fmt.Errorf("applying %s %s: %w", u.GetKind(), u.GetName(), err)
 		}

@@ -19,7 +19,8 @@ const NodeImage = "example.com/node:1"
 // the returned function is called.
 func (c *Cluster) StartManager(t *testing.T, change ...func(*manager.Options)) (stop func()) {
 	t.Helper()
-	options := manager.Options{Config: c.ServiceAccount(t, config.Namespace, config.ManagerServiceAccount), NodeImage: NodeImage}
+	options := manager.Options{Config: c.ServiceAccount(t, config.Namespace, config.ManagerServiceAccount), NodeImage: NodeImage,
+		Admission: c.admission.options(t)}
 	for _, f := range change {
 		f(&options)
 	}

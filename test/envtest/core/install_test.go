@@ -2,12 +2,17 @@ package core
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
@@ -17,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kruntimes.io/kruntimes/config"
+	"kruntimes.io/kruntimes/test/envtest/cluster"
 )
 
 // kubectlApply applies as "kubectl apply" does, on the client's side, and returns what it prints.
@@ -45,7 +51,15 @@ func TestApplyingASecondTimeChangesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	standInForCertManager(t)
 	first := kubectlApply(t, manifests)
+	// No manager runs here whom the API server could ask.
+	webhooks := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "kruntimes-workspace-use"}}
+	t.Cleanup(func() {
+		if err := shared.Admin().Delete(context.WithoutCancel(t.Context()), webhooks); err != nil {
+			t.Errorf("deleting the webhooks: %v", err)
+		}
+	})
 	if !strings.Contains(first, "deployment.apps/kruntimes-manager created") {
 		t.Errorf("the first time kubectl said:\n%s", first)
 	}
@@ -58,6 +72,30 @@ func TestApplyingASecondTimeChangesNothing(t *testing.T) {
 		if !strings.HasSuffix(line, " unchanged") {
 			t.Errorf("the second time kubectl said %q", line)
 		}
+	}
+}
+
+// standInForCertManager makes the API server take the kinds of cert-manager that the overlay uses.
+func standInForCertManager(t *testing.T) {
+	t.Helper()
+	for kind, plural := range map[string]string{"Certificate": "certificates", "Issuer": "issuers"} {
+		crd := &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"name": plural + ".cert-manager.io"},
+			"spec": map[string]any{
+				"group": "cert-manager.io", "scope": "Namespaced",
+				"names": map[string]any{"kind": kind, "listKind": kind + "List", "plural": plural, "singular": strings.ToLower(kind)},
+				"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{
+					"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}},
+			},
+		}}
+		crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+		shared.Create(t, crd)
+		cluster.Eventually(t, "kind "+kind, func(ctx context.Context) (bool, error) {
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: kind + "List"})
+			err := shared.Admin().List(ctx, list)
+			return err == nil, err
+		})
 	}
 }
 
