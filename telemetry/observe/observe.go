@@ -22,9 +22,12 @@ type Eyes[T client.Object] struct {
 }
 
 // Watch shows the objects of a kind until ctx ends, from the cache, which must be filled in time. An object that was replaced
-// under its name is gone, and another one is there for the first time.
+// under its name is gone, and another one is there for the first time. That ctx ends before the cache is filled is no error.
 func Watch[T client.Object](ctx context.Context, informers cache.Informers, kind T, eyes Eyes[T]) error {
 	informer, err := informers.GetInformer(ctx, kind)
+	if err != nil && ctx.Err() != nil {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("watching %T: %w", kind, err)
 	}
@@ -55,6 +58,9 @@ func Watch[T client.Object](ctx context.Context, informers cache.Informers, kind
 			}
 		},
 	})
+	if err != nil && ctx.Err() != nil {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("watching %T: %w", kind, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -142,5 +143,17 @@ func awaitGone(t *testing.T, object client.Object) {
 	cluster.Eventually(t, fmt.Sprintf("%T %s to be gone", object, object.GetName()), func(ctx context.Context) (bool, error) {
 		err := shared.Admin().Get(ctx, client.ObjectKeyFromObject(object), object)
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+}
+
+// awaitAllowed waits until the right to change workspaces has taken effect.
+func awaitAllowed(t *testing.T, c client.Client, namespace string) {
+	t.Helper()
+	cluster.Eventually(t, "the rights to take effect", func(ctx context.Context) (bool, error) {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "patch",
+				Group: workspacesv1alpha1.GroupVersion.Group, Resource: workspacesv1alpha1.Resource}}}
+		err := c.Create(ctx, review)
+		return review.Status.Allowed, err
 	})
 }
