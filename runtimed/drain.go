@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
+	"kruntimes.io/kruntimes/runtimed/bound"
 	"kruntimes.io/kruntimes/runtimed/decision"
 	"kruntimes.io/kruntimes/runtimed/executor"
 	"kruntimes.io/kruntimes/runtimed/runs"
@@ -33,11 +34,13 @@ var errTimeUp = errors.New("the grace period of the Pod is over, and not every R
 //	                  +-- the grace period is nearly over: executions are ended and reported
 //
 // What executes goes on. A Run that has not begun, or comes now because the scheduler did not know yet, is handed back.
+// While a workspace is bound to the Pod its Runs are executed, and runtimed stays for them, until executions are ended.
 type drain struct {
 	timing ShutdownTiming
 	pod    executor.Pod
 	claims *executor.Executor
 	feed   *runs.Feed
+	keeper *bound.Keeper
 	client *runs.Client
 	clock  clock.WithDelayedExecution
 	log    logr.Logger
@@ -82,10 +85,14 @@ func (d *drain) wait(ctx context.Context, looks <-chan look, now time.Time) (don
 	if !d.stopped && d.table.Stop.Before(next) {
 		next = d.table.Stop
 	}
-	var quiet <-chan struct{}
-	if now.Before(d.settleAt) {
+	var quiet, changed <-chan struct{}
+	workspaces, other := d.keeper.Bound()
+	switch {
+	case now.Before(d.settleAt):
 		next = earlier(next, d.settleAt)
-	} else {
+	case workspaces > 0 && !d.stopped:
+		changed = other // their Runs can be executed nowhere else, and may still come
+	default:
 		quiet = d.claims.Quiet()
 	}
 	timer := d.clock.NewTimer(next.Sub(now))
@@ -93,6 +100,7 @@ func (d *drain) wait(ctx context.Context, looks <-chan look, now time.Time) (don
 	select {
 	case l := <-looks:
 		d.learn(l(d.known))
+	case <-changed:
 	case <-quiet:
 		return d.settle(ctx), nil
 	case <-timer.C():

@@ -29,7 +29,7 @@ type Options struct {
 	Scratch string
 	// State is a directory that only runtimed sees and that outlives its restarts. Required.
 	State string
-	// Workspace is where the workspace volume is mounted. Nothing uses it yet.
+	// Workspace is where the workspace volume is mounted, under the path that the runtime server sees it at. Required.
 	Workspace string
 	// Interpreter is the command that runs an inline script; the script's path is appended. Required.
 	Interpreter []string
@@ -87,6 +87,7 @@ func (o *Options) validate() error {
 	required(o.Socket != "", "--socket")
 	required(o.Scratch != "", "--scratch")
 	required(o.State != "", "--state")
+	required(o.Workspace != "", "--workspace")
 	required(len(o.Interpreter) > 0 && o.Interpreter[0] != "", "--interpreter")
 	required(o.Stdout != nil, "an output for log records")
 	return errors.Join(errs...)

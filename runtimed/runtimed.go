@@ -20,6 +20,7 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 
+	"kruntimes.io/kruntimes/runtimed/bound"
 	"kruntimes.io/kruntimes/runtimed/executor"
 	"kruntimes.io/kruntimes/runtimed/gitsource"
 	"kruntimes.io/kruntimes/runtimed/logs"
@@ -27,6 +28,7 @@ import (
 	"kruntimes.io/kruntimes/runtimed/server"
 	"kruntimes.io/kruntimes/runtimed/staging"
 	"kruntimes.io/kruntimes/runtimed/state"
+	"kruntimes.io/kruntimes/runtimed/workspace"
 )
 
 const (
@@ -63,13 +65,27 @@ func runWithState(ctx context.Context, opts Options, store *state.Store) error {
 	if err != nil {
 		return err
 	}
-	err = runWithArea(ctx, opts, store, area)
-	return errors.Join(err, area.Close())
+	volume, err := workspace.Open(opts.Workspace)
+	if err != nil {
+		return errors.Join(err, area.Close())
+	}
+	err = runWithVolumes(ctx, opts, store, volumes{area, volume})
+	return errors.Join(err, area.Close(), volume.Close())
 }
 
-func runWithArea(ctx context.Context, opts Options, store *state.Store, area *staging.Area) error {
+// volumes are what runtimed shares with the runtime server.
+type volumes struct {
+	area      *staging.Area
+	workspace *workspace.Volume
+}
+
+func runWithVolumes(ctx context.Context, opts Options, store *state.Store, volumes volumes) error {
 	log := logr.FromContextOrDiscard(ctx)
 	client, err := runs.NewClient(opts.Config, opts.Pod.Namespace)
+	if err != nil {
+		return err
+	}
+	workspaces, err := bound.NewClient(opts.Config, opts.Pod.Namespace)
 	if err != nil {
 		return err
 	}
@@ -80,13 +96,19 @@ func runWithArea(ctx context.Context, opts Options, store *state.Store, area *st
 	// The parts outlive ctx, since Runs are reported and the server is shut down after its end.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	occupancy := &workspace.Occupancy{}
 	claims := executor.New(work, executor.Options{
-		Pod: opts.Pod, Interpreter: opts.Interpreter, Client: client, Server: connection, Area: area, State: store,
+		Pod: opts.Pod, Interpreter: opts.Interpreter, Client: client, Server: connection, Area: volumes.area, State: store,
 		Logs: logs.NewWriter(opts.Stdout, opts.Clock.Now), Clock: opts.Clock, Timing: opts.Timing,
 		Sources: gitsource.NewFetcher(gitsource.Options{Env: opts.FetchEnv}), Log: log.WithName("executor"),
+		Workspaces: workspaces, Volume: volumes.workspace, Occupancy: occupancy,
 	})
 	feed := runs.NewFeed(client, runs.FeedOptions{
 		Pod: opts.Pod.Name, PodUID: opts.Pod.UID, Handler: claims, Clock: opts.Clock, Log: log.WithName("feed"),
+	})
+	keeper := bound.NewKeeper(bound.Options{
+		Pod: opts.Pod.Name, PodUID: opts.Pod.UID, Client: workspaces, Active: feed.Active,
+		Volume: volumes.workspace, Occupancy: occupancy, Clock: opts.Clock, Log: log.WithName("workspaces"),
 	})
 	ready := readiness{draining: ctx.Done(), checks: []func() (bool, string){connection.Ready, feed.Live}}
 
@@ -98,13 +120,14 @@ func runWithArea(ctx context.Context, opts Options, store *state.Store, area *st
 	group.Go(func() error { return connection.Serve(work, listener) })
 	group.Go(func() error { return serveHealth(work, opts.HealthAddress, ready) })
 	group.Go(func() error { feed.Run(work); return nil })
+	group.Go(func() error { keeper.Run(work); return nil })
 	group.Go(func() error {
 		select {
 		case <-ctx.Done():
 		case <-work.Done():
 			return nil
 		}
-		d := &drain{timing: opts.Shutdown, pod: opts.Pod, claims: claims, feed: feed, client: client, clock: opts.Clock, log: log}
+		d := &drain{timing: opts.Shutdown, pod: opts.Pod, claims: claims, feed: feed, keeper: keeper, client: client, clock: opts.Clock, log: log}
 		err := d.run(work)
 		endServer(work, connection, log)
 		stop()

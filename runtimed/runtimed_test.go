@@ -80,7 +80,7 @@ func TestClaimsEndBeforeRunReturns(t *testing.T) {
 	err := Run(ctx, Options{
 		Pod: executor.Pod{Name: "p", Namespace: "ns", UID: "pu"}, Config: config,
 		Socket: filepath.Join(dir, "s"), Scratch: dir, State: filepath.Join(dir, "state"),
-		Interpreter: []string{"/bin/sh"}, Stdout: io.Discard, BootID: "b", Shutdown: ShutdownTiming{UnknownGrace: time.Millisecond},
+		Workspace: t.TempDir(), Interpreter: []string{"/bin/sh"}, Stdout: io.Discard, BootID: "b", Shutdown: ShutdownTiming{UnknownGrace: time.Millisecond},
 	})
 	close(returned)
 	select {

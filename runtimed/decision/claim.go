@@ -3,11 +3,13 @@
 package decision
 
 import (
+	"fmt"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 	"kruntimes.io/kruntimes/statuspatch"
 )
 
@@ -112,6 +114,21 @@ func StagingFailed(err error) Result {
 	return failed(corev1alpha1.RunReasonStagingFailed, statuspatch.Bounded(err.Error(), maxMessage), nil)
 }
 
+// WorkspaceUnavailable is the result of a Run whose workspace cannot be used on this Pod; w is what it has become, nil
+// when it does not exist.
+func WorkspaceUnavailable(name string, w *workspacesv1alpha1.PersistentWorkspace) Result {
+	why := "is not bound to this Pod"
+	switch {
+	case w == nil:
+		why = "does not exist any more"
+	case w.IsReleased():
+		why = "is being deleted"
+	case w.Status.Phase == workspacesv1alpha1.WorkspaceLost:
+		why = "is lost"
+	}
+	return failed(corev1alpha1.RunReasonWorkspaceUnavailable, fmt.Sprintf("PersistentWorkspace %q %s", name, why), nil)
+}
+
 // SourceFailed is the result of a Run whose source could not be fetched, or does not hold what it is to run.
 func SourceFailed(err error) Result {
 	return failed(corev1alpha1.RunReasonSourceFailed, statuspatch.Bounded(capitalized(err.Error()), maxMessage), nil)
@@ -127,9 +144,6 @@ func capitalized(text string) string {
 func unsupported(spec *corev1alpha1.RunSpec) *Result {
 	var r Result
 	switch {
-	case spec.Workspace != nil:
-		r = failed(corev1alpha1.RunReasonWorkspaceUnavailable,
-			"Workspaces are not available in this version: leave spec.workspace out", nil)
 	case len(spec.ArtifactInputs) > 0:
 		r = failed(corev1alpha1.RunReasonArtifactInputFailed,
 			"Artifact inputs are not available in this version: leave spec.artifactInputs out", nil)

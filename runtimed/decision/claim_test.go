@@ -60,7 +60,7 @@ func TestForFound(t *testing.T) {
 		"cancelled":                             {Found{Run: scheduled(isCancelled)}, cancelled},
 		"being deleted":                         {Found{Run: scheduled(isDeleted)}, cancelled},
 		"with a git source":                     {Found{Run: scheduled(hasGit)}, brief{Kind: ClaimExecute}},
-		"with a workspace":                      {Found{Run: scheduled(hasWorkspace)}, brief{ClaimEnd, corev1alpha1.RunFailed, corev1alpha1.RunReasonWorkspaceUnavailable}},
+		"with a workspace":                      {Found{Run: scheduled(hasWorkspace)}, brief{Kind: ClaimExecute}},
 		"with artifact inputs":                  {Found{Run: scheduled(hasInputs)}, brief{ClaimEnd, corev1alpha1.RunFailed, corev1alpha1.RunReasonArtifactInputFailed}},
 		"new, while the Pod drains":             {Found{Run: scheduled(), Draining: &Draining{}}, brief{ClaimEnd, corev1alpha1.RunFailed, corev1alpha1.RunReasonPodTerminated}},
 		"cancelled, while the Pod drains":       {Found{Run: scheduled(isCancelled), Draining: &Draining{}}, cancelled},

@@ -92,10 +92,9 @@ func (d Draining) end() time.Time {
 	return d.Began.Add(d.First.Grace - max(d.First.End.Sub(d.Latest.End), 0))
 }
 
-// takes tells whether a Run that has not begun is executed here although the Pod is being shut down. No workspace is bound
-// to a Pod in this version.
-func (d *Draining) takes(_ *corev1alpha1.Run, now time.Time) bool {
-	const workspaceBound = false
+// takes tells whether a Run that has not begun is executed here although the Pod is being shut down. A Run with a workspace
+// that was assigned to this Pod can be executed nowhere else.
+func (d *Draining) takes(run *corev1alpha1.Run, now time.Time) bool {
 	end := d.end()
-	return corev1alpha1.TerminatingPodTakes(workspaceBound, end.Sub(d.Began), end, now)
+	return corev1alpha1.TerminatingPodTakes(run.Spec.Workspace != nil, end.Sub(d.Began), end, now)
 }

@@ -35,16 +35,24 @@ type claim struct {
 	mu     sync.Mutex
 	latest *corev1alpha1.Run
 
+	// draining is closed when the Run must not begin any more: one whose workspace is on this Pod may do so for longer.
+	draining <-chan struct{}
+	// entered tells that the claim is in its Run's workspace. Only its own goroutine uses it.
+	entered bool
 	// done marks a tombstone. Guarded by the Executor's lock.
 	done bool
 }
 
 func newClaim(e *Executor, run *corev1alpha1.Run, id string) *claim {
-	return &claim{
+	c := &claim{
 		e: e, id: id, name: run.Name, uid: string(run.UID), attempt: run.CurrentAttempt(), latest: run,
 		log:     e.Log.WithValues("run", run.Name, "uid", run.UID, "attempt", run.CurrentAttempt()),
-		changed: make(chan struct{}, 1), left: make(chan struct{}),
+		changed: make(chan struct{}, 1), left: make(chan struct{}), draining: e.draining,
 	}
+	if run.Spec.Workspace != nil {
+		c.draining = e.closing
+	}
+	return c
 }
 
 // current returns the latest state of the Run that is known.
@@ -90,6 +98,7 @@ func (c *claim) hasLeft() bool {
 
 // carry takes the Run from its assignment to its end.
 func (c *claim) carry(ctx context.Context, found decision.Found) {
+	defer c.leaveWorkspace()
 	attempt := c.e.Logs.Attempt(c.name, c.uid, c.attempt)
 	decided := decision.ForFound(found)
 	c.log.V(1).Info("Claimed Run", "decision", decided.Kind)
@@ -114,7 +123,14 @@ func (c *claim) carry(ctx context.Context, found decision.Found) {
 // execute stages, starts and watches the execution, and reports its end.
 func (c *claim) execute(ctx context.Context, attempt *logs.Attempt) {
 	run := c.current()
-	dir, err := c.e.Area.Create(c.id, inlineScript(run))
+	place, result, ok := c.enter(ctx, run)
+	if !ok {
+		if result != nil {
+			c.end(ctx, attempt, *result, time.Time{})
+		}
+		return
+	}
+	dir, err := c.e.Area.CreateIn(c.id, inlineScript(run), place)
 	if err != nil {
 		c.end(ctx, attempt, decision.StagingFailed(err), time.Time{})
 		return
@@ -201,7 +217,7 @@ func (c *claim) awaitServer(ctx context.Context) (*decision.Result, bool) {
 		select {
 		case <-c.left:
 			return nil, false
-		case <-c.e.draining:
+		case <-c.draining:
 			result := decision.StoppedBeforeStart(decision.StopShutdown)
 			return &result, false
 		default:
@@ -211,7 +227,7 @@ func (c *claim) awaitServer(ctx context.Context) (*decision.Result, bool) {
 			return nil, true
 		case <-c.changed:
 		case <-c.left:
-		case <-c.e.draining:
+		case <-c.draining:
 		case <-ctx.Done():
 			return nil, false
 		}
@@ -235,6 +251,7 @@ func (c *claim) removeDirectory() {
 	if err := c.e.Area.Remove(c.id); err != nil {
 		c.log.Error(err, "Could not remove the directory of the execution")
 	}
+	c.unstage()
 }
 
 // clean removes what the execution left, and then its marker.

@@ -28,6 +28,7 @@ import (
 	"k8s.io/utils/clock"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/runtimed/bound"
 	"kruntimes.io/kruntimes/runtimed/decision"
 	"kruntimes.io/kruntimes/runtimed/gitsource"
 	"kruntimes.io/kruntimes/runtimed/logs"
@@ -35,6 +36,7 @@ import (
 	"kruntimes.io/kruntimes/runtimed/server"
 	"kruntimes.io/kruntimes/runtimed/staging"
 	"kruntimes.io/kruntimes/runtimed/state"
+	"kruntimes.io/kruntimes/runtimed/workspace"
 )
 
 // Pod is the Pod of this runtimed.
@@ -76,11 +78,15 @@ type Options struct {
 	Server      *server.Connection
 	Area        *staging.Area
 	Sources     *gitsource.Fetcher
-	State       *state.Store
-	Logs        *logs.Writer
-	Clock       clock.Clock
-	Timing      Timing
-	Log         logr.Logger
+	// Workspaces reads PersistentWorkspaces, Volume holds their directories, and Occupancy says who is in one.
+	Workspaces *bound.Client
+	Volume     *workspace.Volume
+	Occupancy  *workspace.Occupancy
+	State      *state.Store
+	Logs       *logs.Writer
+	Clock      clock.Clock
+	Timing     Timing
+	Log        logr.Logger
 }
 
 // key identifies a claim: a Run that comes back for another attempt is another claim.

@@ -52,7 +52,8 @@ func (e *Executor) sweep(active map[key]bool) {
 			leftover[name] = true
 		}
 	}
-	if len(leftover) == 0 || e.ended {
+	stale := e.staleStages(active)
+	if len(leftover)+len(stale) == 0 || e.ended {
 		return
 	}
 	e.sweeping = true
@@ -62,7 +63,10 @@ func (e *Executor) sweep(active map[key]bool) {
 			e.awaitStranger(e.ctx, id, nil)
 			(&claim{e: e, id: id, log: e.Log.WithValues("execution", id)}).clean()
 		}
-		e.Log.Info("Removed leftovers", "count", len(leftover))
+		for _, s := range stale {
+			e.removeStage(s)
+		}
+		e.Log.Info("Removed leftovers", "count", len(leftover)+len(stale))
 	})
 }
 

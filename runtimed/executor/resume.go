@@ -15,6 +15,10 @@ import (
 // resume carries on with an execution that an earlier runtimed started. When the runtime server does not know of it, or
 // does not come, the Run ends as lost says.
 func (c *claim) resume(ctx context.Context, attempt *logs.Attempt, lost decision.Result) {
+	if run := c.current(); run.Spec.Workspace != nil {
+		// Nobody removes it before this runtimed has listed its Runs, and this one is among them.
+		c.entered = c.e.Occupancy.Enter(run.Spec.Workspace.Name)
+	}
 	execution := c.reattach(ctx, attempt)
 	if execution == nil {
 		c.e.awaitGone(ctx, c.id, c.left)
@@ -26,7 +30,12 @@ func (c *claim) resume(ctx context.Context, attempt *logs.Attempt, lost decision
 	if !ok {
 		return
 	}
-	dir, err := c.e.Area.Reopen(c.id, nil)
+	run := c.current()
+	place, err := c.reopenPlace(run)
+	var dir *staging.Directory
+	if err == nil {
+		dir, err = c.e.Area.Reopen(c.id, place)
+	}
 	if err != nil {
 		ending.OutputsError = &decision.OutputsError{Message: err.Error()}
 		c.end(ctx, attempt, decision.ForEnding(ending), start)
@@ -37,7 +46,6 @@ func (c *claim) resume(ctx context.Context, attempt *logs.Attempt, lost decision
 			c.log.Error(err, "Could not close the directory of the execution")
 		}
 	}()
-	run := c.current()
 	ending.Command, ending.Scripted = named(run, c.found(run, dir), c.e.Interpreter)
 	c.conclude(ctx, attempt, dir, ending, start)
 }

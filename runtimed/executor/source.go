@@ -77,7 +77,7 @@ func (c *claim) awaitStop(ctx context.Context) (*decision.Result, bool) {
 		case <-c.changed:
 		case <-c.left:
 			return nil, true
-		case <-c.e.draining:
+		case <-c.draining:
 			result := decision.StoppedBeforeStart(decision.StopShutdown)
 			return &result, true
 		case <-ctx.Done():

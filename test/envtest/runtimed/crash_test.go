@@ -77,7 +77,7 @@ func runCrashing() int {
 	err = runtimed.Run(context.Background(), runtimed.Options{
 		Pod:    executor.Pod{Name: plan.Pod, Namespace: plan.Namespace, UID: plan.UID},
 		Config: config, Socket: filepath.Join(plan.Dir, "socket/runtimed.sock"), Scratch: filepath.Join(plan.Dir, "scratch"),
-		State: filepath.Join(plan.Dir, "state"), Interpreter: []string{"/bin/sh", "-e"}, Stdout: os.Stdout,
+		State: filepath.Join(plan.Dir, "state"), Workspace: filepath.Join(plan.Dir, "workspace"), Interpreter: []string{"/bin/sh", "-e"}, Stdout: os.Stdout,
 	})
 	fmt.Fprintln(os.Stderr, err)
 	return 1

@@ -48,7 +48,7 @@ func newNode(t *testing.T) *node {
 	n := &node{namespace: shared.Namespace(t), dir: dir, health: freeAddress(t)}
 	n.pod = shared.RuntimePod(t, n.namespace, "sh", "runtime-sh-0")
 	n.config = shared.Pod(t, n.pod)
-	for _, name := range []string{"scratch", "state", "socket", "token"} {
+	for _, name := range []string{"scratch", "state", "socket", "token", "workspace"} {
 		if err := os.Mkdir(n.path(name), 0o700); err != nil {
 			t.Fatal(err)
 		}
