@@ -191,7 +191,7 @@ func (e *engine) stands(a *assignment) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	_, ok := e.binding(a)
-	return ok && e.cache.PodStays(a.podUID)
+	return ok && (e.cache.PodStays(a.podUID) || a.cycle.Snapshot.TakesThoughTerminating(a.podUID))
 }
 
 // binding returns the Run of an assignment while that is neither confirmed nor overtaken.

@@ -276,6 +276,20 @@ func (e *engine) runtimeGone(key types.NamespacedName) {
 	e.changed(e.cache.RemoveRuntime(key))
 }
 
+// workspaceSeen takes in a PersistentWorkspace.
+func (e *engine) workspaceSeen(workspace *framework.WorkspaceInfo) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.changed(e.cache.SetWorkspace(workspace))
+}
+
+// workspaceGone forgets a PersistentWorkspace.
+func (e *engine) workspaceGone(key types.NamespacedName) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.changed(e.cache.RemoveWorkspace(key))
+}
+
 // relabel makes the decisions about a Run rest on the labels that it has now, while it waits or has its Pod.
 func (e *engine) relabel(t *trackedRun) {
 	if maps.Equal(t.info.Labels, t.run.Labels) {
@@ -302,6 +316,12 @@ func (e *engine) changed(c cache.Change) {
 	}
 	if c.Came != nil && e.queue.WakeForCome(c.Came) {
 		woken = true
+	}
+	if c.Workspace.Name != "" {
+		for _, runtime := range e.queue.WakeForWorkspace(c.Workspace) {
+			e.unexplained[runtime] = true
+			woken = true
+		}
 	}
 	if woken {
 		e.signal()

@@ -59,7 +59,7 @@ func (e *engine) conclude(key types.NamespacedName, now time.Time) {
 	var crowded []crowding
 	for _, w := range waiting {
 		info := w.Run
-		result := e.rules.Schedule(e.cache.SnapshotFor(info), info)
+		result := e.rules.Schedule(e.cache.SnapshotFor(info, now), info)
 		if result.Pod != nil {
 			// No plugin has declared the event that helped. The Run must not wait for the safety net all the same.
 			e.queue.Retry(info.UID)

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 	"kruntimes.io/kruntimes/scheduler/cache"
 )
 
@@ -46,6 +47,8 @@ func newInformers(config *rest.Config, scheme *runtime.Scheme) (ctrlcache.Cache,
 			&corev1.Pod{}:           {Label: corev1alpha1.RuntimePodSelector(), Transform: transform(stripPod)},
 			&corev1alpha1.Runtime{}: {Transform: transform(stripRuntime)},
 			&corev1.Node{}:          {Transform: transform(stripNode)},
+
+			&workspacesv1alpha1.PersistentWorkspace{}: {Transform: transform(stripWorkspace)},
 		},
 	})
 	if err != nil {
@@ -54,28 +57,41 @@ func newInformers(config *rest.Config, scheme *runtime.Scheme) (ctrlcache.Cache,
 	return informers, nil
 }
 
-// feed hands everything that the informers see to the engine. It returns who tells whether the engine has been shown all
-// that was there at first.
-func feed(ctx context.Context, informers ctrlcache.Cache, e *engine) ([]toolscache.InformerSynced, error) {
-	runs, err1 := handle(ctx, informers, &corev1alpha1.Run{}, e.runSeen, func(r *corev1alpha1.Run) { e.runGone(r.UID) })
-	pods, err2 := handle(ctx, informers, &corev1.Pod{}, func(p *corev1.Pod) {
+// feed hands everything that the informers see to the engine. Workspaces are watched only where their group is enabled. It
+// returns who tells whether the engine has been shown all that was there at first.
+func feed(
+	ctx context.Context, informers ctrlcache.Cache, e *engine, workspaces bool,
+) (shown []toolscache.InformerSynced, err error) {
+	var errs []error
+	note := func(synced toolscache.InformerSynced, err error) {
+		shown, errs = append(shown, synced), append(errs, err)
+	}
+	if workspaces {
+		note(handle(ctx, informers, &workspacesv1alpha1.PersistentWorkspace{},
+			func(w *workspacesv1alpha1.PersistentWorkspace) { e.workspaceSeen(cache.WorkspaceOf(w)) },
+			func(w *workspacesv1alpha1.PersistentWorkspace) {
+				e.workspaceGone(types.NamespacedName{Namespace: w.Namespace, Name: w.Name})
+			}))
+	}
+	note(handle(ctx, informers, &corev1alpha1.Run{}, e.runSeen, func(r *corev1alpha1.Run) { e.runGone(r.UID) }))
+	note(handle(ctx, informers, &corev1.Pod{}, func(p *corev1.Pod) {
 		if pod, ok := cache.PodOf(p); ok {
 			e.podSeen(pod)
 		}
-	}, func(p *corev1.Pod) { e.podGone(p.UID) })
-	runtimes, err3 := handle(ctx, informers, &corev1alpha1.Runtime{},
+	}, func(p *corev1.Pod) { e.podGone(p.UID) }))
+	note(handle(ctx, informers, &corev1alpha1.Runtime{},
 		func(r *corev1alpha1.Runtime) { e.runtimeSeen(cache.RuntimeOf(r)) },
 		func(r *corev1alpha1.Runtime) {
 			e.runtimeGone(types.NamespacedName{Namespace: r.Namespace, Name: r.Name})
-		})
+		}))
 	node := &metav1.PartialObjectMetadata{}
 	node.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
-	nodes, err4 := handle(ctx, informers, node, func(n *metav1.PartialObjectMetadata) { e.nodeSeen(n.Name) },
-		func(n *metav1.PartialObjectMetadata) { e.nodeGone(n.Name) })
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	note(handle(ctx, informers, node, func(n *metav1.PartialObjectMetadata) { e.nodeSeen(n.Name) },
+		func(n *metav1.PartialObjectMetadata) { e.nodeGone(n.Name) }))
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return []toolscache.InformerSynced{runs, pods, runtimes, nodes}, nil
+	return shown, nil
 }
 
 // handle calls seen for every version of an object, and gone when it is deleted or was replaced under its name. It returns
@@ -161,6 +177,7 @@ func stripPod(pod *corev1.Pod) *corev1.Pod {
 		corev1alpha1.LabelRuntime:   pod.Labels[corev1alpha1.LabelRuntime],
 		corev1alpha1.LabelManagedBy: pod.Labels[corev1alpha1.LabelManagedBy],
 	}
+	m.DeletionGracePeriodSeconds = pod.DeletionGracePeriodSeconds
 	if name, ok := pod.Annotations[corev1alpha1.AnnotationRuntime]; ok {
 		m.Annotations = map[string]string{corev1alpha1.AnnotationRuntime: name}
 	}
@@ -181,6 +198,17 @@ func stripStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
 		}
 	}
 	return kept
+}
+
+// stripWorkspace keeps what tells where a workspace is, and whether it can be used.
+func stripWorkspace(w *workspacesv1alpha1.PersistentWorkspace) *workspacesv1alpha1.PersistentWorkspace {
+	return &workspacesv1alpha1.PersistentWorkspace{
+		ObjectMeta: stripMeta(&w.ObjectMeta),
+		Spec:       workspacesv1alpha1.PersistentWorkspaceSpec{Runtime: w.Spec.Runtime},
+		Status: workspacesv1alpha1.PersistentWorkspaceStatus{
+			Phase: w.Status.Phase, BoundPod: w.Status.BoundPod, BoundPodUID: w.Status.BoundPodUID,
+		},
+	}
 }
 
 // stripNode keeps the name.

@@ -116,7 +116,7 @@ func (m *meters) placed(run *corev1alpha1.Run, seen, now time.Time) {
 // cycle looks for a Pod for a Run, and counts that.
 func (e *engine) cycle(info *framework.RunInfo) framework.Result {
 	began := e.clock.Now()
-	result := e.rules.Schedule(e.cache.SnapshotFor(info), info)
+	result := e.rules.Schedule(e.cache.SnapshotFor(info, e.clock.Now()), info)
 	e.meters.cycled(result, e.clock.Since(began))
 	return result
 }

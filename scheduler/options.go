@@ -2,6 +2,9 @@ package scheduler
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
@@ -13,10 +16,19 @@ import (
 // off is the address of what is not served.
 const off = "0"
 
+// groupWorkspaces is the API group whose objects are watched only where it is enabled.
+const groupWorkspaces = "workspaces"
+
+// groups are all API groups.
+func groups() []string { return []string{"core", groupWorkspaces, "workflows"} }
+
 // Options are what Run needs.
 type Options struct {
 	// Config reaches the API server. Its rate limit is taken off: the API server's own fairness holds instead. Required.
 	Config *rest.Config
+	// Groups are the enabled API groups: core, workspaces, workflows. Only workspaces makes a difference: without it,
+	// PersistentWorkspaces are not watched. Default: all.
+	Groups []string
 	// LeaderElection lets only one of several schedulers work. Default: off.
 	LeaderElection bool
 	// LeaderElectionNamespace is where the Lease lives. Required with LeaderElection.
@@ -31,6 +43,7 @@ type Options struct {
 
 // AddFlags makes the options settable on a command line, with their defaults.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&o.Groups, "groups", groups(), "Enabled API `groups`: core, workspaces, workflows")
 	flags.BoolVar(&o.LeaderElection, "leader-elect", false, "Let one of several replicas work at a time")
 	flags.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", "", "`Namespace` of the Lease")
 	o.Metrics.AddFlags(flags)
@@ -39,6 +52,11 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 
 func (o *Options) validate() error {
 	var errs []error
+	for _, group := range o.Groups {
+		if !slices.Contains(groups(), group) {
+			errs = append(errs, fmt.Errorf("--groups: %q is not one of %s", group, strings.Join(groups(), ", ")))
+		}
+	}
 	if o.Config == nil {
 		errs = append(errs, errors.New("config is required"))
 	}
@@ -50,6 +68,9 @@ func (o *Options) validate() error {
 
 // complete fills the defaults in.
 func (o *Options) complete() {
+	if len(o.Groups) == 0 {
+		o.Groups = groups()
+	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
@@ -57,3 +78,6 @@ func (o *Options) complete() {
 	o.Config.QPS = -1
 	o.Config.RateLimiter = nil
 }
+
+// enabled tells whether a group is.
+func (o *Options) enabled(group string) bool { return slices.Contains(o.Groups, group) }

@@ -29,6 +29,7 @@ import (
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 	"kruntimes.io/kruntimes/scheduler/plugins"
 	"kruntimes.io/kruntimes/telemetry/events"
 )
@@ -94,7 +95,7 @@ func Run(ctx context.Context, options Options) error {
 		}
 		return s.informers.Start(ctx)
 	})
-	shown, err := feed(ctx, s.informers, s.engine)
+	shown, err := feed(ctx, s.informers, s.engine, s.options.enabled(groupWorkspaces))
 	if err != nil {
 		cancel(err)
 	}
@@ -111,7 +112,9 @@ func Run(ctx context.Context, options Options) error {
 
 func build(options Options) (*scheduler, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), corev1alpha1.AddToScheme(scheme)); err != nil {
+	err := errors.Join(
+		corev1.AddToScheme(scheme), corev1alpha1.AddToScheme(scheme), workspacesv1alpha1.AddToScheme(scheme))
+	if err != nil {
 		return nil, fmt.Errorf("building the scheme: %w", err)
 	}
 	rules, err := plugins.Build(plugins.DefaultProfile())

@@ -24,6 +24,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -41,6 +42,8 @@ type Pod struct {
 	// Ready, Terminating and NotReadyReason are as in framework.PodInfo.
 	Ready, Terminating bool
 	NotReadyReason     string
+	// TakesUntil is, for a Pod that is terminating, how long it takes Runs whose workspace is bound to it.
+	TakesUntil time.Time
 }
 
 // Change tells which waiting Runs a call may have helped: those of Runtime that wait for one of Events and, by their
@@ -53,6 +56,8 @@ type Change struct {
 	// Came, if any, is a Run that is on its Pod now with labels that were not there before. Left has been where it is no
 	// more, or not with its labels.
 	Came, Left *framework.RunInfo
+	// Workspace, if any, is one that is not what it was: the Runs that refer to it may have been helped.
+	Workspace types.NamespacedName
 }
 
 // Cache is the scheduler's memory. The zero value is not usable; see New.
@@ -63,6 +68,7 @@ type Cache struct {
 	charges  map[types.UID]*charge
 	// neighbourhoods are the charges by namespace.
 	neighbourhoods map[string]*neighbourhood
+	workspaces     map[types.NamespacedName]*framework.WorkspaceInfo
 	// holds tells which Runtime has a Pod that is held for a Run.
 	holds map[types.UID]types.NamespacedName
 	// generation counts every change, so that no two different snapshots ever carry the same number.
@@ -117,6 +123,7 @@ func New() *Cache {
 		holds:    map[types.UID]types.NamespacedName{},
 
 		neighbourhoods: map[string]*neighbourhood{},
+		workspaces:     map[types.NamespacedName]*framework.WorkspaceInfo{},
 
 		generation: new(uint64),
 	}
@@ -286,6 +293,12 @@ func (c *Cache) Assumed() int {
 func (c *Cache) PodStays(uid types.UID) bool {
 	p, ok := c.pods[uid]
 	return ok && p.home != nil && !p.pod.Terminating && !p.nodeIsGone()
+}
+
+// podTakes tells whether the Pod, which may be about to go, takes Runs whose workspace is bound to it.
+func (c *Cache) podTakes(uid types.UID, now time.Time) bool {
+	p, ok := c.pods[uid]
+	return ok && p.home != nil && p.pod.Terminating && now.Before(p.pod.TakesUntil)
 }
 
 // Snapshot returns what is known of a Runtime now. The result never changes; it is the same until something does.

@@ -2,9 +2,11 @@ package cache
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/scheduler/framework"
@@ -31,6 +33,10 @@ func PodOf(pod *corev1.Pod) (Pod, bool) {
 		Terminating: pod.DeletionTimestamp != nil,
 	}
 	p.Ready = corev1alpha1.PodIsReady(pod)
+	if p.Terminating {
+		grace := time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second
+		p.TakesUntil = pod.DeletionTimestamp.UTC().Add(-corev1alpha1.StopLead(grace))
+	}
 	if !p.Ready {
 		p.NotReadyReason = statuspatch.Bounded(notReadyReason(pod), maxReason)
 	}

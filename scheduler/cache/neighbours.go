@@ -2,6 +2,7 @@ package cache
 
 import (
 	"k8s.io/apimachinery/pkg/types"
+	"time"
 
 	"kruntimes.io/kruntimes/scheduler/framework"
 )
@@ -68,8 +69,11 @@ func (n *neighbourhood) withdraw(ch *charge) {
 // SnapshotFor returns what is known now of the Runtime of a Run and, if that has an affinity, of the Runs that its
 // terms select. It costs what Snapshot does, and for each term the active Runs of the namespace that have the label of the
 // selector that fewest of them have; or all of them, when the selector names only what a Run must not have.
-func (c *Cache) SnapshotFor(run *framework.RunInfo) *framework.Snapshot {
+func (c *Cache) SnapshotFor(run *framework.RunInfo, now time.Time) *framework.Snapshot {
 	s := c.Snapshot(run.RuntimeKey())
+	if run.Workspace != nil {
+		s = c.withWorkspace(s, run.WorkspaceKey(), now)
+	}
 	terms := run.Terms()
 	if terms == nil || len(terms.Terms) == 0 {
 		return s

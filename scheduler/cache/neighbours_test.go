@@ -2,6 +2,7 @@ package cache
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,7 +40,7 @@ func TestASnapshotForARunHoldsWhatItsTermsSelect(t *testing.T) {
 	ask := asking(t, "r", "app=db", "app notin (db)")
 	expect := func(when string, want ...framework.Neighbours) {
 		t.Helper()
-		if diff := cmp.Diff(want, c.SnapshotFor(ask).Neighbours); diff != "" {
+		if diff := cmp.Diff(want, c.SnapshotFor(ask, time.Time{}).Neighbours); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", when, diff)
 		}
 	}
@@ -61,7 +62,7 @@ func TestASnapshotForARunHoldsWhatItsTermsSelect(t *testing.T) {
 	if len(c.neighbourhoods) != 0 {
 		t.Errorf("%d namespaces are left", len(c.neighbourhoods))
 	}
-	if s := c.SnapshotFor(run("plain", 1)); s != c.Snapshot(key) {
+	if s := c.SnapshotFor(run("plain", 1), time.Time{}); s != c.Snapshot(key) {
 		t.Error("a Run without affinity got a snapshot of its own")
 	}
 }

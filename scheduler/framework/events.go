@@ -19,9 +19,11 @@ const (
 	// NeighbourLeft means that a Run has left its Pod, of whatever Runtime, that both the waiting Run and others of its
 	// kind require near: it may be the first of them now.
 	NeighbourLeft
+	// WorkspaceChanged means that the workspace of the waiting Run was created, bound, lost, released or deleted.
+	WorkspaceChanged
 
 	// AllEvents is every kind.
-	AllEvents = PodAvailable | CapacityFreed | RuntimeChanged | RunChanged | neighbourEvents
+	AllEvents = PodAvailable | CapacityFreed | RuntimeChanged | RunChanged | neighbourEvents | WorkspaceChanged
 	// neighbourEvents are the kinds that help by what a Run requires of others.
 	neighbourEvents = NeighbourCame | NeighbourLeft
 	// podEvents are the kinds that cannot help a Run that no Pod of the Runtime can ever take.
@@ -37,7 +39,7 @@ func (e Events) String() string {
 		return "None"
 	}
 	var names []string
-	for i, name := range []string{"PodAvailable", "CapacityFreed", "RuntimeChanged", "RunChanged", "NeighbourCame", "NeighbourLeft"} {
+	for i, name := range []string{"PodAvailable", "CapacityFreed", "RuntimeChanged", "RunChanged", "NeighbourCame", "NeighbourLeft", "WorkspaceChanged"} {
 		if e.Has(1 << i) {
 			names = append(names, name)
 		}

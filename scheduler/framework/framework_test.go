@@ -110,7 +110,7 @@ func TestSchedule(t *testing.T) {
 		"what no Pod can help is not woken by Pods": {
 			profile: []Enabled{{Plugin: &rule{name: "p", events: AllEvents,
 				preFilter: func(*Cycle) *Status { return Reject(Unresolvable, "ExceedsCapacity", "too large") }}}},
-			snapshot: pods("a"), want: outcome{Reason: "ExceedsCapacity", Message: "too large", WakeOn: RuntimeChanged | RunChanged},
+			snapshot: pods("a"), want: outcome{Reason: "ExceedsCapacity", Message: "too large", WakeOn: RuntimeChanged | RunChanged | WorkspaceChanged},
 		},
 		"a plugin that skips is not asked about Pods": {
 			profile: []Enabled{{Plugin: &rule{name: "p", preFilter: func(*Cycle) *Status { return &Status{Code: Skip} },

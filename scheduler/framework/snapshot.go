@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 )
 
 // Snapshot is what a decision about a Run of one Runtime rests on. It is never changed after it was made, and it can
@@ -22,6 +23,28 @@ type Snapshot struct {
 	Guarded bool `json:"guarded,omitempty"`
 	// Neighbours holds, for a snapshot that was made for a Run with an affinity, the Runs that each of its terms selects.
 	Neighbours []Neighbours `json:"neighbours,omitempty"`
+	// Workspace is, for a snapshot that was made for a Run with a workspace, that workspace; nil when it does not exist.
+	Workspace *WorkspaceInfo `json:"workspace,omitempty"`
+}
+
+// WorkspaceInfo is what plugins may know of a PersistentWorkspace.
+type WorkspaceInfo struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Runtime is the one whose Runs may use the workspace.
+	Runtime string `json:"runtime"`
+	// Phase is where the workspace stands; Released as soon as it is being deleted.
+	Phase workspacesv1alpha1.WorkspacePhase `json:"phase"`
+	// Pod and PodUID are where the workspace is bound; empty before.
+	Pod    string    `json:"pod,omitempty"`
+	PodUID types.UID `json:"podUID,omitempty"`
+	// PodTakes is true while the Pod is about to go and still takes the Runs of its workspaces.
+	PodTakes bool `json:"podTakes,omitempty"`
+}
+
+// Key is namespace and name of the workspace.
+func (w *WorkspaceInfo) Key() types.NamespacedName {
+	return types.NamespacedName{Namespace: w.Namespace, Name: w.Name}
 }
 
 // RuntimeInfo is what plugins may know of a Runtime.
@@ -133,6 +156,20 @@ func NewRunInfo(run *corev1alpha1.Run) *RunInfo {
 // RuntimeKey is namespace and name of the Run's Runtime.
 func (r *RunInfo) RuntimeKey() types.NamespacedName {
 	return types.NamespacedName{Namespace: r.Namespace, Name: r.Runtime}
+}
+
+// TakesThoughTerminating tells whether a Pod that is about to go takes the Run for which the snapshot was made: its
+// workspace is there.
+func (s *Snapshot) TakesThoughTerminating(pod types.UID) bool {
+	return s.Workspace != nil && s.Workspace.PodTakes && s.Workspace.PodUID == pod
+}
+
+// WorkspaceKey is namespace and name of the Run's workspace; the zero value when it has none.
+func (r *RunInfo) WorkspaceKey() types.NamespacedName {
+	if r.Workspace == nil {
+		return types.NamespacedName{}
+	}
+	return types.NamespacedName{Namespace: r.Namespace, Name: r.Workspace.Name}
 }
 
 // baseOf joins what a verdict depends on where no rule between Runs matters.

@@ -36,7 +36,7 @@ func TestBuildRefusesAnUnknownPlugin(t *testing.T) {
 	}
 }
 
-func TestRunsWithRulesThatAreNotKnownWait(t *testing.T) {
+func TestARunWaitsForItsWorkspaceOnly(t *testing.T) {
 	rules, err := Build(DefaultProfile())
 	if err != nil {
 		t.Fatal(err)
@@ -45,12 +45,9 @@ func TestRunsWithRulesThatAreNotKnownWait(t *testing.T) {
 		Runtime: &framework.RuntimeInfo{Name: "sh", Capacity: framework.Resources{{Name: "runs", Milli: 4000}}},
 		Pods:    []*framework.PodInfo{{Name: "a", Ready: true, Capacity: framework.Resources{{Name: "runs", Milli: 4000}}}},
 	}
-	for want, run := range map[string]*framework.RunInfo{
-		"spec.workspace is not supported in this version": {Workspace: &corev1alpha1.WorkspaceReference{Name: "w"}},
-	} {
-		r := rules.Schedule(snapshot, run)
-		if r.Diagnosis == nil || r.Diagnosis.Message() != want || r.Diagnosis.WakeOn != 0 {
-			t.Errorf("result %+v, want a wait for nothing with message %q", r, want)
-		}
+	run := &framework.RunInfo{Workspace: &corev1alpha1.WorkspaceReference{Name: "w"}}
+	r := rules.Schedule(snapshot, run)
+	if r.Diagnosis == nil || r.Diagnosis.Reason != corev1alpha1.ReasonWorkspaceNotFound || r.Diagnosis.WakeOn != framework.WorkspaceChanged {
+		t.Errorf("result %+v, want a wait for the workspace", r)
 	}
 }

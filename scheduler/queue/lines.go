@@ -47,6 +47,8 @@ type class struct {
 	wakeOn  framework.Events
 	freedOn []types.UID
 	seeks   []sought
+	// workspace is the one that the Runs of the class refer to; the zero value when there is none.
+	workspace types.NamespacedName
 }
 
 // pool returns the queue of a Runtime.
@@ -172,6 +174,13 @@ func (q *Queue) park(c *class, run *framework.RunInfo, v Verdict) {
 		}
 	}
 	q.seekers.enter(c, run)
+	if run.Workspace != nil {
+		c.workspace = run.WorkspaceKey()
+		if q.guests[c.workspace] == nil {
+			q.guests[c.workspace] = map[*class]struct{}{}
+		}
+		q.guests[c.workspace][c] = struct{}{}
+	}
 }
 
 func (q *Queue) unpark(c *class) {
@@ -183,6 +192,7 @@ func (q *Queue) unpark(c *class) {
 func (q *Queue) forgetWaits(c *class) {
 	p := c.pool
 	q.seekers.withdraw(c)
+	q.leaveWorkspace(c)
 	delete(p.freed, c)
 	for _, pod := range c.freedOn {
 		delete(p.freedOn[pod], c)
@@ -191,6 +201,17 @@ func (q *Queue) forgetWaits(c *class) {
 		}
 	}
 	c.parked, c.wakeOn, c.freedOn = false, 0, nil
+}
+
+// leaveWorkspace takes a class out of guests.
+func (q *Queue) leaveWorkspace(c *class) {
+	if guests, ok := q.guests[c.workspace]; ok {
+		delete(guests, c)
+		if len(guests) == 0 {
+			delete(q.guests, c.workspace)
+		}
+	}
+	c.workspace = types.NamespacedName{}
 }
 
 // activate puts a class among those to try, and gives its Runtime a turn if it has none yet.

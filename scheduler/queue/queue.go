@@ -58,6 +58,8 @@ type Queue struct {
 	turns list.List
 	// seekers are the parked classes that wait for Runs that they require near.
 	seekers seekers
+	// guests are the parked classes whose Runs refer to a workspace.
+	guests  map[types.NamespacedName]map[*class]struct{}
 	delayed ordered[*item]
 }
 
@@ -98,6 +100,7 @@ func New() *Queue {
 		items:   map[types.UID]*item{},
 		pools:   map[types.NamespacedName]*pool{},
 		seekers: seekers{},
+		guests:  map[types.NamespacedName]map[*class]struct{}{},
 		delayed: newOrdered(func(a, b *item) bool { return a.due.Before(b.due) }, func(i *item) *int { return &i.place }),
 	}
 }
@@ -232,6 +235,16 @@ func (q *Queue) Wake(runtime types.NamespacedName, events framework.Events, pod 
 			q.unpark(c)
 			woken = true
 		}
+	}
+	return woken
+}
+
+// WakeForWorkspace unparks the classes whose Runs refer to a workspace. It returns their Runtimes.
+func (q *Queue) WakeForWorkspace(workspace types.NamespacedName) []types.NamespacedName {
+	var woken []types.NamespacedName
+	for c := range q.guests[workspace] {
+		woken = append(woken, c.pool.key)
+		q.unpark(c)
 	}
 	return woken
 }

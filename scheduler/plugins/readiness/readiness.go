@@ -67,9 +67,12 @@ func (*Readiness) PreFilter(c *framework.Cycle) *framework.Status {
 		fmt.Sprintf("Runtime %q has none of its %d Pods yet", runtime.Name, runtime.Replicas))
 }
 
-// Filter rejects a Pod that is terminating, without its Node, or not ready.
-func (*Readiness) Filter(_ *framework.Cycle, pod *framework.PodInfo) *framework.Status {
+// Filter rejects a Pod that is terminating, without its Node, or not ready, unless it is on its way out and holds the Run's
+// workspace.
+func (*Readiness) Filter(c *framework.Cycle, pod *framework.PodInfo) *framework.Status {
 	switch {
+	case pod.Terminating && c.Snapshot.TakesThoughTerminating(pod.UID):
+		return nil
 	case pod.Terminating:
 		return terminating
 	case pod.NodeGone:

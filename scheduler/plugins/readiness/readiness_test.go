@@ -66,7 +66,7 @@ func TestFilter(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, verdictOf(New().Filter(nil, &tc.pod))); diff != "" {
+			if diff := cmp.Diff(tc.want, verdictOf(New().Filter(&framework.Cycle{Snapshot: &framework.Snapshot{}}, &tc.pod))); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)
 			}
 		})
