@@ -19,6 +19,7 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 )
 
 const (
@@ -94,6 +95,9 @@ func Run(ctx context.Context, s Suite) (Report, error) {
 		report.Rows = append(report.Rows, row)
 		report.CPU = append(report.CPU, compareCPU(p.load.Name, p.load.Total, floorCPU, productCPU)...)
 	}
+	if err := s.workspaces(ctx, c, dyn, &report); err != nil {
+		return Report{}, err
+	}
 	err = s.workflows(ctx, config, dyn, &report)
 	return report, err
 }
@@ -112,7 +116,8 @@ func (s Suite) measure(ctx context.Context, target Target, load Load) (sample Sa
 func scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, corev1alpha1.AddToScheme, workflowsv1alpha1.AddToScheme, apiextensionsv1.AddToScheme,
+		corev1.AddToScheme, corev1alpha1.AddToScheme, workspacesv1alpha1.AddToScheme, workflowsv1alpha1.AddToScheme,
+		apiextensionsv1.AddToScheme,
 	} {
 		if err := add(s); err != nil {
 			panic(err) // only a duplicate registration can cause this
