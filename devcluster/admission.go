@@ -53,7 +53,9 @@ func (c *Cluster) admissionArguments() []string {
 		"--workspace-user-cluster-role=" + o.UserRole}
 }
 
-func (c *Cluster) webhookAddress() string { return net.JoinHostPort(loopback, strconv.Itoa(c.webhookPort)) }
+func (c *Cluster) webhookAddress() string {
+	return net.JoinHostPort(loopback, strconv.Itoa(c.webhookPort))
+}
 
 // adaptAdmission makes the API server ask the manager of this cluster, or nobody where there is none.
 func (c *Cluster) adaptAdmission(objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {

@@ -166,3 +166,29 @@ func expectRefusal(t *testing.T, c client.Client, run *corev1alpha1.Run, want st
 		return false, err
 	})
 }
+
+// TestNobodyMakesAWorkspaceThatOfHisWorkflowRun holds the other side of the controller's way: who may change workspaces, and
+// not use them, cannot have his WorkflowRun execute in one by making it the WorkflowRun's child.
+func TestNobodyMakesAWorkspaceThatOfHisWorkflowRun(t *testing.T) {
+	ns, _ := team(t)
+	writeWorkspaces := rbacv1.PolicyRule{APIGroups: []string{"workspaces.kruntimes.io"}, Resources: []string{"persistentworkspaces"},
+		Verbs: []string{"create", "get", "update", "patch", "delete"}}
+	mallory := cluster.Client(t, shared.User(t, ns, "editor", writeRuns, writeWorkspaces))
+	owner := newWorkflowRun(ns, "mallorys")
+	shared.Create(t, owner)
+	secret := newWorkspace(ns, "secret")
+	if err := mallory.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
+		t.Fatal(err)
+	}
+	marked := child(owner, secret.DeepCopy())
+	owned, labelled := marked.DeepCopy(), marked.DeepCopy()
+	owned.Labels, labelled.OwnerReferences = nil, nil
+	expectError(t, "labels", mallory.Update(t.Context(), labelled), "are set only by the control plane")
+	expectError(t, "an owner", mallory.Update(t.Context(), owned), "must not name a WorkflowRun as controller")
+	expectError(t, "a new workspace with both", mallory.Create(t.Context(), child(owner, newWorkspace(ns, "mallorys-build"))), "are set only by the control plane")
+
+	controller := cluster.Client(t, shared.ServiceAccount(t, config.Namespace, config.ManagerServiceAccount))
+	run := child(owner, newRun(ns, "mallorys-build-s", "secret"))
+	expectError(t, "the controller, if it were led there", controller.Create(t.Context(), run), "has no WorkflowRun as its controller")
+	expectNoRunIn(t, ns, "secret")
+}

@@ -2,16 +2,13 @@ package admission
 
 import (
 	"errors"
-	"net"
 	"net/http"
-	"strconv"
 	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"kruntimes.io/kruntimes/devcluster/ports"
 	"kruntimes.io/kruntimes/manager"
 	"kruntimes.io/kruntimes/test/envtest/cluster"
 )
@@ -106,11 +103,7 @@ func TestWithoutAManagerOnlyRunsWithAWorkspaceAreRefused(t *testing.T) {
 // TestAManagerThatIsNotTrustedDecidesNothing asks a server with a certificate of another authority.
 func TestAManagerThatIsNotTrustedDecidesNothing(t *testing.T) {
 	ns := shared.Namespace(t)
-	port, err := ports.Free()
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	address := freeAddress(t)
 	impostor := cluster.UntrustedCertificates(t)
 	shared.StartManager(t, func(o *manager.Options) {
 		o.Groups = []string{manager.GroupCore, manager.GroupWorkspaces}
