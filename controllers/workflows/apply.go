@@ -38,11 +38,18 @@ func (r *WorkflowRunReconciler) apply(ctx context.Context, o *observation, d *de
 	case d.expire:
 		return r.expire(ctx, o.run)
 	case d.snapshot:
-		return r.snapshot(ctx, o, d)
+		if err := r.snapshot(ctx, o, d); err != nil || !d.snapshot {
+			return err
+		}
+		return r.provision(ctx, o, d)
+	case len(d.provision) > 0:
+		return r.provision(ctx, o, d)
 	case len(d.cancel) > 0:
 		return r.cancel(ctx, d.cancel)
 	case len(d.start) > 0:
 		return r.start(ctx, o, d)
+	case len(d.remove) > 0:
+		return r.remove(ctx, d.remove)
 	default:
 		return nil
 	}
@@ -96,7 +103,7 @@ func (r *WorkflowRunReconciler) start(ctx context.Context, o *observation, d *de
 type takenError struct{ names []string }
 
 func (e *takenError) Error() string {
-	return "the names " + strings.Join(e.names, " and ") + " are taken by other Runs: delete or rename those"
+	return "the names " + strings.Join(e.names, " and ") + " are taken by other objects: delete or rename those"
 }
 
 // createChild creates one child and returns its name.

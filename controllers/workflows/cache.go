@@ -9,11 +9,12 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 )
 
 // Indexes of the cache.
 const (
-	// indexOwner finds the Runs of a WorkflowRun by the WorkflowRun's UID.
+	// indexOwner finds the Runs and the workspaces of a WorkflowRun by the WorkflowRun's UID.
 	indexOwner = "workflows.kruntimes.io/owner"
 	// indexUID finds a WorkflowRun by its UID.
 	indexUID = "metadata.uid"
@@ -24,18 +25,21 @@ func CacheByObject() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&workflowsv1alpha1.WorkflowRun{}: {Transform: trimWorkflowRun}}
 }
 
-// IndexFields registers the indexes that the controller reads.
+// IndexFields registers the indexes that the controller reads. The cache holds Runs and workspaces as their own groups
+// describe them.
 func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
-	err := indexer.IndexField(ctx, &corev1alpha1.Run{}, indexOwner, func(o client.Object) []string {
-		if uid := o.GetLabels()[workflowsv1alpha1.LabelWorkflowRunUID]; uid != "" {
-			return []string{uid}
+	for _, kind := range []client.Object{&corev1alpha1.Run{}, &workspacesv1alpha1.PersistentWorkspace{}} {
+		err := indexer.IndexField(ctx, kind, indexOwner, func(o client.Object) []string {
+			if uid := o.GetLabels()[workflowsv1alpha1.LabelWorkflowRunUID]; uid != "" {
+				return []string{uid}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("indexing %T by WorkflowRun: %w", kind, err)
 		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("indexing Runs by WorkflowRun: %w", err)
 	}
-	err = indexer.IndexField(ctx, &workflowsv1alpha1.WorkflowRun{}, indexUID, func(o client.Object) []string {
+	err := indexer.IndexField(ctx, &workflowsv1alpha1.WorkflowRun{}, indexUID, func(o client.Object) []string {
 		return []string{string(o.GetUID())}
 	})
 	if err != nil {

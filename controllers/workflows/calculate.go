@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -9,19 +10,27 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 )
+
+// afterCancel is when a WorkflowRun goes on beside Runs that it has asked to end, which may take long.
+const afterCancel = 20 * time.Millisecond
 
 // decision is the desired status, and the one action that leads there.
 type decision struct {
 	// status is what the WorkflowRun's status shall be, as far as no action has to succeed for it.
 	status workflowsv1alpha1.WorkflowRunStatus
 	// Exactly one kind of action is set, or none.
-	// snapshot asks for the snapshot of a WorkflowRun that has just been accepted.
+	// snapshot asks for what a WorkflowRun that has just been accepted begins with: its snapshot, and what provision holds.
 	snapshot bool
+	// provision are the workspaces to create, at most one per job, in the order of their jobs.
+	provision []workspaceTarget
 	// start are the child Runs to create, at most one per job, in the order of their jobs.
 	start []target
 	// cancel are the child Runs whose end is to be asked for.
 	cancel []*corev1alpha1.Run
+	// remove are the workspaces to delete: those of ended jobs, and those that no job uses.
+	remove []*workspacesv1alpha1.PersistentWorkspace
 	// expire asks for the deletion of the WorkflowRun, whose time to live is over.
 	expire bool
 	// recheck is when to look again although nothing changes. 0: never.
@@ -47,6 +56,9 @@ func calculate(o observation) decision {
 	switch {
 	case d.status.Phase.IsTerminal():
 		expire(o, &d)
+		if !d.expire { // Else the owner references see to it.
+			d.remove = o.removable()
+		}
 		return d
 	case !isInitialized(&d.status):
 		initialize(o, &d)
@@ -59,15 +71,31 @@ func calculate(o observation) decision {
 		cancel(o, &d)
 		return d
 	}
-	if d.cancel = uncancelled(o.surplus); len(d.cancel) > 0 {
+	if d.cancel = uncancelled(slices.Concat(o.surplus, bereft(o, &d.status))); len(d.cancel) > 0 {
+		d.recheck = afterCancel
 		return d
 	}
-	for refused := true; refused; {
+	var p plan
+	for p.refused = true; p.refused; {
 		settle(o, &d.status)
-		d.start, d.recheck, refused = plan(o, &d.status)
+		p = makePlan(o, &d.status)
 	}
 	finish(o, &d.status, d.left)
+	d.act(&p, o.removable())
 	return d
+}
+
+// act chooses what is done: workspaces come before the Runs that need them, and are deleted when nothing else is to do.
+func (d *decision) act(p *plan, unused []*workspacesv1alpha1.PersistentWorkspace) {
+	d.recheck = p.recheck
+	switch {
+	case len(p.provision) > 0:
+		d.provision = p.provision
+	case len(p.start) > 0:
+		d.start = p.start
+	default:
+		d.remove = unused
+	}
 }
 
 // finish ends the WorkflowRun when all its jobs have settled.

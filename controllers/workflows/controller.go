@@ -19,6 +19,7 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 	"kruntimes.io/kruntimes/statuspatch"
 	"kruntimes.io/kruntimes/telemetry/events"
 )
@@ -41,6 +42,8 @@ type WorkflowRunReconciler struct {
 	Live client.Reader
 	// Clock tells the times of a status.
 	Clock clock.PassiveClock
+	// Workspaces says which jobs get a workspace. Nil: none does.
+	Workspaces *JobWorkspaces
 	// Recorder stores the events that tell which jobs fail. Nil: they are not told.
 	Recorder *events.Recorder
 
@@ -50,11 +53,15 @@ type WorkflowRunReconciler struct {
 // SetupWithManager registers the controller.
 func (r *WorkflowRunReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.memory = newMemory()
-	return ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		Named("workflowrun").
 		For(&workflowsv1alpha1.WorkflowRun{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1alpha1.Run{}, handler.EnqueueRequestsFromMapFunc(r.ownerOf), builder.WithPredicates(childChanges())).
-		Complete(r)
+		Watches(&corev1alpha1.Run{}, handler.EnqueueRequestsFromMapFunc(r.ownerOf), builder.WithPredicates(childChanges()))
+	if r.Workspaces != nil {
+		b = b.Watches(&workspacesv1alpha1.PersistentWorkspace{}, handler.EnqueueRequestsFromMapFunc(r.ownerOf),
+			builder.WithPredicates(workspaceChanges()))
+	}
+	return b.Complete(r)
 }
 
 // childChanges lets through what moves a WorkflowRun on, or what people want to see in it: that a child runs, has ended,
@@ -76,6 +83,20 @@ func childChanges() predicate.Predicate {
 			return ok1 && ok2 && isNews(after) &&
 				(before.Status.Phase != after.Status.Phase || waitsFor(before) != waitsFor(after))
 		},
+	}
+}
+
+// workspaceChanges lets through that a workspace cannot be used any more.
+func workspaceChanges() predicate.Predicate {
+	spent := func(object client.Object) bool {
+		w, ok := object.(*workspacesv1alpha1.PersistentWorkspace)
+		return ok && isSpent(w)
+	}
+	return predicate.Funcs{
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		CreateFunc:  func(e event.CreateEvent) bool { return spent(e.Object) },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return spent(e.ObjectNew) && !spent(e.ObjectOld) },
+		DeleteFunc:  func(e event.DeleteEvent) bool { return !spent(e.Object) },
 	}
 }
 
@@ -128,7 +149,7 @@ func (r *WorkflowRunReconciler) Reconcile(ctx context.Context, request reconcile
 
 // next is when to look at a WorkflowRun again although nothing is heard of it. 0: never.
 func next(o *observation, d *decision) time.Duration {
-	if d.snapshot {
+	if d.snapshot || len(d.provision) > 0 || leavesWorkspaces(o, d) {
 		return nextAction
 	}
 	after := d.recheck
@@ -139,6 +160,20 @@ func next(o *observation, d *decision) time.Duration {
 		after = min(after, max(ttl, nextAction))
 	}
 	return after
+}
+
+// leavesWorkspaces tells whether there are workspaces to delete once the status is stored: their jobs have ended with it, or
+// something else had to be done first.
+func leavesWorkspaces(o *observation, d *decision) bool {
+	if d.status.Phase.IsTerminal() {
+		return len(d.remove) == 0 && len(o.workspaces)+len(o.removable()) > 0
+	}
+	for job := range o.workspaces {
+		if d.status.Jobs[job].Phase.IsTerminal() {
+			return true
+		}
+	}
+	return len(d.remove) == 0 && len(o.removable()) > 0 && !o.endsEarly()
 }
 
 // patch writes the status when it differs from what is stored.

@@ -12,6 +12,7 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 )
 
 // step lets one thing happen, chosen at random among what can: an event arrives, the reconciler looks, a Run ends or is
@@ -24,8 +25,16 @@ func (l *lagging) step(g game) bool {
 	if len(l.owners.pending) > 0 {
 		moves = append(moves, func() { l.deliver(&l.owners, predicate.GenerationChangedPredicate{}) })
 	}
+	if len(l.workspaces.pending) > 0 {
+		moves = append(moves, func() { l.deliver(&l.workspaces, workspaceChanges()) })
+	}
 	if l.due {
 		moves = append(moves, l.reconcile)
+	}
+	for _, w := range l.liveWorkspaces() {
+		if w.DeletionTimestamp != nil {
+			moves = append(moves, func() { l.sweep(w) })
+		}
 	}
 	for _, child := range l.liveRuns() {
 		if !child.Status.Phase.IsTerminal() {
@@ -89,7 +98,7 @@ func (l *lagging) playOn(g game, user func(round int)) {
 	for round := range 20_000 {
 		user(round)
 		run := l.live()
-		if run.Status.Phase.IsTerminal() && !l.due && len(l.runs.pending)+len(l.owners.pending) == 0 && l.quiet() {
+		if run.Status.Phase.IsTerminal() && !l.due && l.arrived() && l.quiet() {
 			return
 		}
 		if !l.step(g) {
@@ -99,8 +108,16 @@ func (l *lagging) playOn(g game, user func(round int)) {
 	l.t.Fatal("no end after 20,000 rounds")
 }
 
-// quiet tells whether no Run is active.
+// arrived tells whether the caches have caught up.
+func (l *lagging) arrived() bool {
+	return len(l.runs.pending)+len(l.owners.pending)+len(l.workspaces.pending) == 0
+}
+
+// quiet tells whether no Run is active, and no workspace left.
 func (l *lagging) quiet() bool {
+	if len(l.liveWorkspaces()) > 0 {
+		return false
+	}
 	for _, child := range l.liveRuns() {
 		if !child.Status.Phase.IsTerminal() {
 			return false
@@ -121,15 +138,21 @@ func (l *lagging) expectNoneTwice(seed uint64) {
 			l.t.Fatalf("seed %d: the Run of %v was created %d times", seed, id, count)
 		}
 	}
+	for job, count := range l.furnished {
+		if count != 1 {
+			l.t.Fatalf("seed %d: the workspace of job %s was created %d times", seed, job, count)
+		}
+	}
 }
 
 // TestFaultsChangeNoEnd plays random WorkflowRuns on caches that lag, watches that break, writes that fail or whose answer
-// is lost, and managers that are restarted: they end as the oracle says, and no Run is created twice.
+// is lost, and managers that are restarted: they end as the oracle says, no Run and no workspace is created twice, and no
+// workspace is left.
 func TestFaultsChangeNoEnd(t *testing.T) {
 	for seed := range uint64(80) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		g := newGame(r)
-		l := newLagging(t, r, g.jobs)
+		l := newLagging(t, r, g.jobs, configFor(seed))
 		l.playOn(g, func(round int) {
 			if r.IntN(50) == 0 && round < 500 { // A harmless change, which makes the controller's next patch conflict.
 				l.change(func(run *workflowsv1alpha1.WorkflowRun) {
@@ -145,12 +168,53 @@ func TestFaultsChangeNoEnd(t *testing.T) {
 	}
 }
 
+// configFor has every other WorkflowRun in workspaces.
+func configFor(seed uint64) *JobWorkspaces {
+	if seed%2 == 0 {
+		return nil
+	}
+	return everyJob()
+}
+
+// TestFaultsAndLosses has workspaces lost at random moments besides: the WorkflowRun ends, the Runs of a job are all in one
+// workspace, none is created twice, and no workspace is left.
+func TestFaultsAndLosses(t *testing.T) {
+	for seed := range uint64(60) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		g := newGame(r)
+		l := newLagging(t, r, g.jobs, everyJob())
+		l.playOn(g, func(round int) {
+			if r.IntN(30) > 0 || round > 1000 {
+				return
+			}
+			if all := l.liveWorkspaces(); len(all) > 0 {
+				if w := all[r.IntN(len(all))]; w.Status.Phase != workspacesv1alpha1.WorkspaceLost {
+					l.lose(w)
+				}
+			}
+		})
+		in := map[string]string{}
+		for _, child := range l.liveRuns() {
+			ref, job := child.Spec.Workspace, identityOf(child).job
+			if ref == nil || in[job] != "" && in[job] != ref.Name {
+				t.Fatalf("seed %d: Run %s is in workspace %+v, another of its job in %q", seed, child.Name, ref, in[job])
+			}
+			in[job] = ref.Name
+		}
+		for id, count := range l.created {
+			if count != 1 {
+				t.Fatalf("seed %d: the Run of %v was created %d times", seed, id, count)
+			}
+		}
+	}
+}
+
 // TestFaultsLeaveNothingBehindACancel does the same while the WorkflowRun is cancelled at a random moment.
 func TestFaultsLeaveNothingBehindACancel(t *testing.T) {
 	for seed := range uint64(80) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		g := newGame(r)
-		l := newLagging(t, r, g.jobs)
+		l := newLagging(t, r, g.jobs, configFor(seed))
 		cancelAt, cancelled := r.IntN(80), false
 		endedBeforehand := false
 		atEnd := -1

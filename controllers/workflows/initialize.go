@@ -55,7 +55,20 @@ func initialize(o observation, d *decision) {
 		end(o, status, workflowsv1alpha1.WorkflowCancelled, workflowsv1alpha1.ReasonCancelled, cancelMessage(o))
 		return
 	}
-	d.snapshot = true
+	d.snapshot, d.left = true, newBudget(o.run)
+	d.provision = firstWorkspaces(o)
+}
+
+// firstWorkspaces are those of all jobs, save the ones that are held back: they are made before the first Run of their job.
+func firstWorkspaces(o observation) []workspaceTarget {
+	var targets []workspaceTarget
+	for _, name := range sortedKeys(o.run.Spec.Jobs) {
+		isHeld := o.now.Before(o.held[identity{job: name}].until)
+		if !isHeld && o.standing(name, &workflowsv1alpha1.JobStatus{}) == standsBefore {
+			targets = append(targets, newWorkspace(o, name))
+		}
+	}
+	return targets
 }
 
 // reject ends a WorkflowRun that cannot be executed.

@@ -23,6 +23,7 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 )
 
 var errLost = errors.New("the connection was lost")
@@ -36,14 +37,17 @@ type lagging struct {
 	clock         *testingclock.FakePassiveClock
 	reconciler    *WorkflowRunReconciler
 
-	// runs and owners are the caches, and what has not arrived there yet. Each kind has a watch of its own.
-	runs, owners follower
+	// runs, owners and workspaces are the caches, and what has not arrived there yet. Each kind has a watch of its own.
+	runs, owners, workspaces follower
+	// config is the manager's configuration; nil: no workspaces.
+	config *JobWorkspaces
 	// due tells that the reconciler was asked to look; timer when it wants to look without being asked.
 	due   bool
 	timer time.Time
-	// created counts the Runs that were made for each step.
-	created map[identity]int
-	uids    int
+	// created counts the Runs that were made for each step, furnished the workspaces for each job.
+	created   map[identity]int
+	furnished map[string]int
+	uids      int
 	// writing lets one write at a time through: an action makes several at once.
 	writing sync.Mutex
 }
@@ -58,19 +62,21 @@ const flow = "flow"
 
 var flowKey = types.NamespacedName{Namespace: "ns", Name: flow}
 
-func newLagging(t *testing.T, r *rand.Rand, jobs map[string]workflowsv1alpha1.Job) *lagging {
+func newLagging(t *testing.T, r *rand.Rand, jobs map[string]workflowsv1alpha1.Job, config *JobWorkspaces) *lagging {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1alpha1.AddToScheme, workflowsv1alpha1.AddToScheme, appsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1alpha1.AddToScheme, workflowsv1alpha1.AddToScheme,
+		workspacesv1alpha1.AddToScheme, appsv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
 	run := newWorld(t, jobs).run
 	l := &lagging{
-		t: t, r: r, clock: testingclock.NewFakePassiveClock(start), created: map[identity]int{},
+		t: t, r: r, clock: testingclock.NewFakePassiveClock(start), config: config,
+		created: map[identity]int{}, furnished: map[string]int{},
 		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(run).
-			WithStatusSubresource(&workflowsv1alpha1.WorkflowRun{}, &corev1alpha1.Run{}).Build(),
+			WithStatusSubresource(&workflowsv1alpha1.WorkflowRun{}, &corev1alpha1.Run{}, &workspacesv1alpha1.PersistentWorkspace{}).Build(),
 	}
 	l.restart()
 	return l
@@ -79,12 +85,17 @@ func newLagging(t *testing.T, r *rand.Rand, jobs map[string]workflowsv1alpha1.Jo
 // restart has a fresh manager fill its caches.
 func (l *lagging) restart() {
 	l.t.Helper()
-	l.runs, l.owners = follower{seen: map[string]client.Object{}}, follower{seen: map[string]client.Object{}}
+	for _, f := range []*follower{&l.runs, &l.owners, &l.workspaces} {
+		*f = follower{seen: map[string]client.Object{}}
+	}
 	for _, child := range l.liveRuns() {
 		l.runs.seen[child.Name] = child
 	}
+	for _, w := range l.liveWorkspaces() {
+		l.workspaces.seen[w.Name] = w
+	}
 	l.owners.seen[flow] = l.live()
-	l.reconciler = &WorkflowRunReconciler{Client: l, Live: l.Client, Clock: l.clock, memory: newMemory()}
+	l.reconciler = &WorkflowRunReconciler{Client: l, Live: l.Client, Clock: l.clock, Workspaces: l.config, memory: newMemory()}
 	l.due, l.timer = true, time.Time{}
 }
 
@@ -110,6 +121,19 @@ func (l *lagging) liveRuns() []*corev1alpha1.Run {
 	return out
 }
 
+func (l *lagging) liveWorkspaces() []*workspacesv1alpha1.PersistentWorkspace {
+	l.t.Helper()
+	var list workspacesv1alpha1.PersistentWorkspaceList
+	if err := l.Client.List(l.t.Context(), &list, client.InNamespace("ns")); err != nil {
+		l.t.Fatal(err)
+	}
+	out := make([]*workspacesv1alpha1.PersistentWorkspace, len(list.Items))
+	for i := range list.Items {
+		out[i] = &list.Items[i]
+	}
+	return out
+}
+
 // Get reads from the cache, as the reconciler's client does.
 func (l *lagging) Get(ctx context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	run, ok := into.(*workflowsv1alpha1.WorkflowRun)
@@ -126,14 +150,17 @@ func (l *lagging) Get(ctx context.Context, key client.ObjectKey, into client.Obj
 
 // List reads from the cache what belongs to an owner.
 func (l *lagging) List(ctx context.Context, into client.ObjectList, options ...client.ListOption) error {
-	list, ok := into.(*corev1alpha1.RunList)
-	if !ok {
-		return l.Client.List(ctx, into, options...)
-	}
-	for _, name := range sortedKeys(l.runs.seen) {
-		if child, ok := l.runs.seen[name].(*corev1alpha1.Run); ok {
-			list.Items = append(list.Items, *child)
+	switch list := into.(type) {
+	case *corev1alpha1.RunList:
+		for _, name := range sortedKeys(l.runs.seen) {
+			list.Items = append(list.Items, *l.runs.seen[name].(*corev1alpha1.Run))
 		}
+	case *workspacesv1alpha1.PersistentWorkspaceList:
+		for _, name := range sortedKeys(l.workspaces.seen) {
+			list.Items = append(list.Items, *l.workspaces.seen[name].(*workspacesv1alpha1.PersistentWorkspace))
+		}
+	default:
+		return l.Client.List(ctx, into, options...)
 	}
 	return nil
 }
@@ -155,24 +182,87 @@ func (l *lagging) fault(write func() error) error {
 	}
 }
 
-// Create makes a child or a snapshot.
+// Create makes a child, a workspace or a snapshot. A Run whose workspace is not there is refused, as the webhook does.
 func (l *lagging) Create(ctx context.Context, o client.Object, options ...client.CreateOption) error {
 	return l.fault(func() error {
 		l.uids++
 		o.SetUID(types.UID(fmt.Sprintf("uid-%d", l.uids)))
 		if run, ok := o.(*corev1alpha1.Run); ok {
 			run.Status.Phase = corev1alpha1.RunPending
+			if ref := run.Spec.Workspace; ref != nil {
+				key := client.ObjectKey{Namespace: run.Namespace, Name: ref.Name}
+				if err := l.Client.Get(ctx, key, &workspacesv1alpha1.PersistentWorkspace{}); err != nil {
+					return apierrors.NewInvalid(schema.GroupKind{Kind: "Run"}, run.Name, nil)
+				}
+			}
 		}
 		if err := l.Client.Create(ctx, o, options...); err != nil {
 			return err
 		}
-		if run, ok := o.(*corev1alpha1.Run); ok {
-			l.created[identityOf(run)]++
-			l.runs.pending = append(l.runs.pending, run.DeepCopy())
+		switch o := o.(type) {
+		case *corev1alpha1.Run:
+			l.created[identityOf(o)]++
+			l.runs.pending = append(l.runs.pending, o.DeepCopy())
+		case *workspacesv1alpha1.PersistentWorkspace:
+			l.furnished[jobOf(o)]++
+			l.workspaces.pending = append(l.workspaces.pending, o.DeepCopy())
 		}
 		return nil
 	})
 }
+
+// Delete is used for workspaces. Their finalizer keeps them until sweep takes it off.
+func (l *lagging) Delete(ctx context.Context, o client.Object, options ...client.DeleteOption) error {
+	return l.fault(func() error {
+		if err := l.Client.Delete(ctx, o, options...); err != nil {
+			return err
+		}
+		w := &workspacesv1alpha1.PersistentWorkspace{}
+		if err := l.Client.Get(ctx, client.ObjectKeyFromObject(o), w); err != nil {
+			return err
+		}
+		l.workspaces.pending = append(l.workspaces.pending, w)
+		return nil
+	})
+}
+
+// change changes a workspace as its controller does, or as a user does.
+func (l *lagging) changeWorkspace(w *workspacesv1alpha1.PersistentWorkspace, write func(*workspacesv1alpha1.PersistentWorkspace) error) {
+	l.t.Helper()
+	if err := write(w); err != nil {
+		l.t.Fatal(err)
+	}
+	after := &workspacesv1alpha1.PersistentWorkspace{}
+	switch err := l.Client.Get(l.t.Context(), client.ObjectKeyFromObject(w), after); {
+	case err == nil:
+		l.workspaces.pending = append(l.workspaces.pending, after)
+	case apierrors.IsNotFound(err):
+		l.workspaces.pending = append(l.workspaces.pending, &gone{w})
+	default:
+		l.t.Fatal(err)
+	}
+}
+
+// sweep lets a workspace go that is being deleted.
+func (l *lagging) sweep(w *workspacesv1alpha1.PersistentWorkspace) {
+	l.t.Helper()
+	l.changeWorkspace(w, func(w *workspacesv1alpha1.PersistentWorkspace) error {
+		w.Finalizers = nil
+		return l.Client.Update(l.t.Context(), w)
+	})
+}
+
+// lose makes a workspace lost.
+func (l *lagging) lose(w *workspacesv1alpha1.PersistentWorkspace) {
+	l.t.Helper()
+	l.changeWorkspace(w, func(w *workspacesv1alpha1.PersistentWorkspace) error {
+		w.Status.Phase = workspacesv1alpha1.WorkspaceLost
+		return l.Client.Status().Update(l.t.Context(), w)
+	})
+}
+
+// gone says that an object is gone, where its deletion timestamp alone does not.
+type gone struct{ client.Object }
 
 // Patch is used for cancelling children.
 func (l *lagging) Patch(ctx context.Context, o client.Object, patch client.Patch, options ...client.PatchOption) error {
@@ -221,7 +311,8 @@ func (l *lagging) deliver(f *follower, news predicate.Predicate) {
 	}
 	for _, name := range sortedKeys(last) {
 		after, before := last[name], f.seen[name]
-		switch isGone := !after.GetDeletionTimestamp().IsZero(); {
+		_, isGone := after.(*gone)
+		switch isGone = isGone || !after.GetDeletionTimestamp().IsZero() && len(after.GetFinalizers()) == 0; {
 		case isGone && before == nil:
 		case isGone:
 			delete(f.seen, name)

@@ -24,11 +24,17 @@ func (r *WorkflowRunReconciler) load(ctx context.Context, key types.NamespacedNa
 		return nil, fmt.Errorf("reading the WorkflowRun: %w", err)
 	}
 	run = r.memory.newest(run)
-	o := &observation{run: run, held: r.memory.holds(run), now: r.Clock.Now()}
-	if run.Status.Phase.IsTerminal() || !isInitialized(&run.Status) {
+	o := &observation{run: run, held: r.memory.holds(run), now: r.Clock.Now(), jobWorkspaces: r.Workspaces}
+	switch {
+	case run.Status.Phase.IsTerminal():
+		return o, r.loadWorkspaces(ctx, o)
+	case !isInitialized(&run.Status):
 		return o, nil
 	}
-	return o, r.loadChildren(ctx, o)
+	if err := r.loadChildren(ctx, o); err != nil {
+		return nil, err
+	}
+	return o, r.loadWorkspaces(ctx, o)
 }
 
 // loadChildren finds the Runs of a WorkflowRun: those of the index, and live those that must be there and that the index

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 )
@@ -24,7 +25,7 @@ const (
 )
 
 // memory is what the controller knows beyond its caches: the newest form of each WorkflowRun that it has written, the
-// children that it has created and its cache has not shown, and those whose creation is held back. All of it may be lost:
+// children and workspaces that it has created and its cache has not shown, and those whose creation is held back. All of it may be lost:
 // a restart fills its caches first, and tries again at once.
 type memory struct {
 	mu      sync.Mutex
@@ -39,7 +40,9 @@ type entry struct {
 	writtenAt time.Time
 	// unseen holds the names of created children.
 	unseen map[identity]string
-	holds  map[identity]held
+	// workspaces holds the names of created workspaces, until a list shows them.
+	workspaces sets.Set[string]
+	holds      map[identity]held
 }
 
 // held is a hold with the wait that it began with.
@@ -149,6 +152,36 @@ func (m *memory) unseen(run *workflowsv1alpha1.WorkflowRun) map[identity]string 
 	return nil
 }
 
+// provisioned ends the waiting of a workspace, and remembers its name until a list shows it.
+func (m *memory) provisioned(run *workflowsv1alpha1.WorkflowRun, id identity, name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entry(run)
+	delete(e.holds, id)
+	e.workspaces.Insert(name)
+}
+
+// lacks tells whether a workspace was created that is not among the names, and that none before has shown.
+func (m *memory) lacks(run *workflowsv1alpha1.WorkflowRun, names sets.Set[string]) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.known(run)
+	if e == nil {
+		return false
+	}
+	e.workspaces = e.workspaces.Difference(names)
+	return e.workspaces.Len() > 0
+}
+
+// looked drops the workspaces that were created: the API server was asked for all that there are.
+func (m *memory) looked(run *workflowsv1alpha1.WorkflowRun) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.known(run); e != nil {
+		e.workspaces = sets.New[string]()
+	}
+}
+
 // holds returns the children of a WorkflowRun that wait.
 func (m *memory) holds(run *workflowsv1alpha1.WorkflowRun) map[identity]hold {
 	m.mu.Lock()
@@ -176,7 +209,7 @@ func (m *memory) known(run *workflowsv1alpha1.WorkflowRun) *entry {
 func (m *memory) entry(run *workflowsv1alpha1.WorkflowRun) *entry {
 	e := m.known(run)
 	if e == nil {
-		e = &entry{uid: run.UID, unseen: map[identity]string{}, holds: map[identity]held{}}
+		e = &entry{uid: run.UID, unseen: map[identity]string{}, workspaces: sets.New[string](), holds: map[identity]held{}}
 		m.entries[keyOf(run)] = e
 	}
 	return e

@@ -3,7 +3,10 @@ package workflows
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
@@ -61,6 +64,21 @@ func snapshotNames(owner *workflowsv1alpha1.WorkflowRun) []string {
 		return []string{hashed}
 	}
 	return []string{readable, hashed}
+}
+
+// workspaceNames returns the names that the workspace of a job may have, as childNames does. One that replaces another has
+// a name of its own: the other one may still be there.
+func workspaceNames(owner *workflowsv1alpha1.WorkflowRun, job string, replaced types.UID) []string {
+	uid := string(owner.UID)
+	readable := dns(owner.Name + "-" + job)
+	names := []string{hashedName(readable, uid, job, "", "")} // It belongs to no step.
+	if replaced != "" {
+		return append(names, hashedName(readable, uid, job, "", "", string(replaced)))
+	}
+	if len(readable) <= maxName {
+		names = slices.Insert(names, 0, readable)
+	}
+	return names
 }
 
 // hashedName is the beginning of a readable name and a digest of what makes it unique.

@@ -5,6 +5,7 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 )
 
 // observation is all that a decision rests on.
@@ -17,7 +18,15 @@ type observation struct {
 	surplus []*corev1alpha1.Run
 	// missing are the names of created children that a live read did not find.
 	missing map[identity]string
-	// held are the children whose creation was refused for a passing reason, and is not due again yet.
+	// jobWorkspaces says which jobs get a workspace; nil: none.
+	jobWorkspaces *JobWorkspaces
+	// uses names the workspace of every job that has a Run, as the Run does; empty where it has none.
+	uses map[string]string
+	// workspaces are those of jobs that have not ended, by job.
+	workspaces map[string]*workspacesv1alpha1.PersistentWorkspace
+	// unused are its other workspaces: of jobs that have ended, replaced, or made twice by a fault of the control plane.
+	unused []*workspacesv1alpha1.PersistentWorkspace
+	// held are the children and workspaces whose creation was refused for a passing reason, and is not due again yet.
 	held map[identity]hold
 	// now is the time of the decision.
 	now time.Time

@@ -83,10 +83,14 @@ func waitsFor(run *corev1alpha1.Run) string {
 		return ""
 	}
 	scheduled := meta.FindStatusCondition(run.Status.Conditions, corev1alpha1.RunConditionScheduled)
-	if scheduled == nil || scheduled.Status != metav1.ConditionFalse || scheduled.Reason == corev1alpha1.ReasonInsufficientCapacity {
+	switch {
+	case scheduled == nil, scheduled.Status != metav1.ConditionFalse, scheduled.Reason == corev1alpha1.ReasonInsufficientCapacity:
 		return ""
+	case isAboutWorkspace(scheduled.Reason):
+		return waitsForWorkspace // Where a job's workspace is concerns operators, who find it on the workspace.
+	default:
+		return "waits: " + scheduled.Reason + ": " + scheduled.Message
 	}
-	return "waits: " + scheduled.Reason + ": " + scheduled.Message
 }
 
 // explain puts into a sentence why a Run did not succeed.
@@ -118,7 +122,7 @@ func aggregate(o observation, name string, js *workflowsv1alpha1.JobStatus, stat
 			succeeded++
 		case step.Phase.IsTerminal():
 			startJob(js)
-			fail(o, js, fmt.Sprintf("step %s: %s", step.Name, step.Message))
+			fail(o, js, o.blame(name, js, step)+fmt.Sprintf("step %s: %s", step.Name, step.Message))
 			if step.CompletionTime != nil {
 				js.CompletionTime = step.CompletionTime
 			}
@@ -130,7 +134,7 @@ func aggregate(o observation, name string, js *workflowsv1alpha1.JobStatus, stat
 	}
 	startJob(js)
 	if succeeded < len(js.Steps) {
-		js.Phase = workflowsv1alpha1.JobRunning
+		js.Phase, js.Message = workflowsv1alpha1.JobRunning, o.waits(name, js)
 		return
 	}
 	outputs, err := jobOutputs(o.run.Spec.Jobs[name], js, status)

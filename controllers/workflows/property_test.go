@@ -98,27 +98,33 @@ func (g game) play(r *rand.Rand, w *world, cancelAt int) (cancelled bool) {
 			w.run = w.run.DeepCopy()
 			w.run.Spec.CancelRequested = true
 		}
-		active := w.active()
-		if len(active) > 0 && r.IntN(2) == 0 {
-			id := active[r.IntN(len(active))]
-			phase := g.outcomes[id]
-			isRecorded := recorded(&w.run.Status)[id] != ""
-			switch {
-			case phase == "" && !isRecorded:
-				continue // Nobody can tell a child that was never recorded from one that was never made.
-			case phase == "":
-				w.deleted[id] = true
-			case w.children[id].Spec.CancelRequested:
-				w.end(id.job, id.step, corev1alpha1.RunCancelled, nil)
-			default:
-				w.end(id.job, id.step, phase, nil)
-			}
-			continue
-		}
-		w.reconcile(r.IntN(4) == 0)
+		g.move(r, w)
 	}
 	w.t.Fatalf("no end after 2000 rounds: %v", w.phases())
 	return cancelled
+}
+
+// move ends a Run as the game says, or deletes it by hand, or lets the controller act, which may crash before it has stored
+// the result. Nobody can tell a child that was deleted before it was recorded from one that was never made, so that is not
+// played.
+func (g game) move(r *rand.Rand, w *world) {
+	active := w.active()
+	if len(active) == 0 || r.IntN(2) > 0 {
+		w.reconcile(r.IntN(4) == 0)
+		return
+	}
+	id := active[r.IntN(len(active))]
+	phase := g.outcomes[id]
+	isRecorded := recorded(&w.run.Status)[id] != ""
+	switch {
+	case phase == "" && !isRecorded:
+	case phase == "":
+		w.deleted[id] = true
+	case w.children[id].Spec.CancelRequested:
+		w.end(id.job, id.step, corev1alpha1.RunCancelled, nil)
+	default:
+		w.end(id.job, id.step, phase, nil)
+	}
 }
 
 func TestRandomWorkflowRunsEndAsTheOracleSays(t *testing.T) {

@@ -13,10 +13,22 @@ import (
 	"kruntimes.io/kruntimes/workflow/expression"
 )
 
-// plan returns the next Run of every job that can go on: the first step of a Pending job, and the step after a succeeded
-// one. A job whose Run cannot be made from its step fails, which refused tells: jobs that need it have to settle before
-// the plan holds. recheck is when a Run that is held back is due, 0 when none is.
-func plan(o observation, status *workflowsv1alpha1.WorkflowRunStatus) (targets []target, recheck time.Duration, refused bool) {
+// plan is what a WorkflowRun can go on with.
+type plan struct {
+	// start are the next Runs: of every job that can go on, the first step of a Pending one and the step after a succeeded one.
+	start []target
+	// provision are the workspaces that have to be there before first steps.
+	provision []workspaceTarget
+	// recheck is when what is held back is due, 0 when nothing is.
+	recheck time.Duration
+	// refused tells that a job has failed because its Run cannot be made from its step, or its workspace is lost: jobs that
+	// need it have to settle before the plan holds.
+	refused bool
+}
+
+// makePlan looks at all jobs.
+func makePlan(o observation, status *workflowsv1alpha1.WorkflowRunStatus) plan {
+	var p plan
 	for _, name := range sortedKeys(status.Jobs) {
 		js := status.Jobs[name]
 		if js.Phase != workflowsv1alpha1.JobPending && js.Phase != workflowsv1alpha1.JobRunning {
@@ -26,22 +38,52 @@ func plan(o observation, status *workflowsv1alpha1.WorkflowRunStatus) (targets [
 		if step.RunName != "" {
 			continue // It is under way.
 		}
-		id := identity{job: name, step: step.Name}
-		if h := o.held[id]; o.now.Before(h.until) {
-			js.Message = statuspatch.Bounded("step "+step.Name+" cannot be created yet: "+h.reason, maxJobMessage)
-			if wait := h.until.Sub(o.now); recheck == 0 || wait < recheck {
-				recheck = wait
+		switch standing := o.standing(name, &js); standing {
+		case standsBereft:
+			fail(o, &js, "step "+step.Name+" cannot be executed: "+o.loss(name))
+			p.refused = true
+		case standsBefore:
+			if !p.holds(o, identity{job: name}, &js, "its workspace") {
+				p.provision = append(p.provision, newWorkspace(o, name))
 			}
-		} else if run, err := childRun(o.run, status, id); err != nil {
-			step.Message = statuspatch.Bounded(err.Error(), maxStepMessage)
-			fail(o, &js, "step "+step.Name+": "+err.Error())
-			refused = true
-		} else {
-			targets = append(targets, target{id: id, run: run})
+		default:
+			if !p.holds(o, identity{job: name, step: step.Name}, &js, "step "+step.Name) {
+				p.add(o, status, name, &js)
+			}
 		}
 		status.Jobs[name] = js
 	}
-	return targets, recheck, refused
+	return p
+}
+
+// holds tells whether what a job needs next is held back, which its message says then.
+func (p *plan) holds(o observation, id identity, js *workflowsv1alpha1.JobStatus, what string) bool {
+	h := o.held[id]
+	if !o.now.Before(h.until) {
+		return false
+	}
+	js.Message = statuspatch.Bounded(what+" cannot be created yet: "+h.reason, maxJobMessage)
+	if wait := h.until.Sub(o.now); p.recheck == 0 || wait < p.recheck {
+		p.recheck = wait
+	}
+	return true
+}
+
+// add plans the Run of a job's next step. One that cannot be made fails the job.
+func (p *plan) add(o observation, status *workflowsv1alpha1.WorkflowRunStatus, name string, js *workflowsv1alpha1.JobStatus) {
+	step := nextStep(js)
+	id := identity{job: name, step: step.Name}
+	run, err := childRun(o.run, status, id)
+	if err != nil {
+		step.Message = statuspatch.Bounded(err.Error(), maxStepMessage)
+		fail(o, js, "step "+step.Name+": "+err.Error())
+		p.refused = true
+		return
+	}
+	if o.standing(name, js) == standsIn {
+		run.Spec.Workspace = &corev1alpha1.WorkspaceReference{Name: o.workspaces[name].Name}
+	}
+	p.start = append(p.start, target{id: id, run: run})
 }
 
 // record adds a created child to the status.
@@ -108,11 +150,13 @@ func childRun(owner *workflowsv1alpha1.WorkflowRun, status *workflowsv1alpha1.Wo
 	}, nil
 }
 
-// childLabels identify a child.
+// childLabels identify a child. That of a whole job has no step.
 func childLabels(owner *workflowsv1alpha1.WorkflowRun, id identity) map[string]string {
 	labels := ownerLabels(owner)
 	labels[workflowsv1alpha1.LabelJob] = id.job
-	labels[workflowsv1alpha1.LabelStep] = id.step
+	if id.step != "" {
+		labels[workflowsv1alpha1.LabelStep] = id.step
+	}
 	if id.actionStep != "" {
 		labels[workflowsv1alpha1.LabelActionStep] = id.actionStep
 	}

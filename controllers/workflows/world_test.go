@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 )
 
 // start is when every simulated WorkflowRun begins.
@@ -30,6 +33,14 @@ type world struct {
 	created map[identity]int
 	// refusals are the steps whose Run the API server refuses for good.
 	refusals map[identity]string
+
+	// jobWorkspaces is the configuration; nil for none.
+	jobWorkspaces *JobWorkspaces
+	// workspaces are there, by name; a deleted one is gone at once.
+	workspaces map[string]*workspacesv1alpha1.PersistentWorkspace
+	// refusedWorkspaces are the jobs whose workspace the API server refuses for good.
+	refusedWorkspaces map[string]string
+	uids              int
 }
 
 func newWorld(t *testing.T, jobs map[string]workflowsv1alpha1.Job) *world {
@@ -37,6 +48,7 @@ func newWorld(t *testing.T, jobs map[string]workflowsv1alpha1.Job) *world {
 	return &world{
 		t: t, now: start, children: map[identity]*corev1alpha1.Run{}, deleted: map[identity]bool{}, created: map[identity]int{},
 		held: map[identity]hold{}, refusals: map[identity]string{},
+		workspaces: map[string]*workspacesv1alpha1.PersistentWorkspace{}, refusedWorkspaces: map[string]string{},
 		run: &workflowsv1alpha1.WorkflowRun{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "flow", UID: "0f8fad5b-d9cb-469f-a165-70867728950e", Generation: 1},
 			Spec:       workflowsv1alpha1.WorkflowRunSpec{Jobs: jobs},
@@ -57,6 +69,11 @@ func (w *world) observe() observation {
 			o.missing[id] = name
 		}
 	}
+	o.jobWorkspaces = w.jobWorkspaces
+	if o.jobWorkspaces != nil && isInitialized(&w.run.Status) {
+		o.uses = usesOf(o.children)
+		o.assign(slices.Collect(maps.Values(w.workspaces)))
+	}
 	return o
 }
 
@@ -67,7 +84,7 @@ func (w *world) reconcile(crash bool) bool {
 	o := w.observe()
 	d := calculate(o)
 	kinds := 0
-	for _, is := range []bool{d.snapshot, len(d.start) > 0, len(d.cancel) > 0, d.expire} {
+	for _, is := range []bool{d.snapshot || len(d.provision) > 0, len(d.start) > 0, len(d.cancel) > 0, len(d.remove) > 0, d.expire} {
 		if is {
 			kinds++
 		}
@@ -78,7 +95,7 @@ func (w *world) reconcile(crash bool) bool {
 	if d.snapshot {
 		d.status.SnapshotName = snapshotNames(w.run)[0]
 	}
-	acted := false
+	acted := w.furnish(o, &d)
 	seen := map[string]bool{}
 	for _, target := range d.start {
 		if seen[target.id.job] {
@@ -108,6 +125,67 @@ func (w *world) reconcile(crash bool) bool {
 	w.run = w.run.DeepCopy()
 	w.run.Status = d.status
 	return acted || changed
+}
+
+// furnish creates and deletes workspaces, as provision and remove do.
+func (w *world) furnish(o observation, d *decision) (acted bool) {
+	w.t.Helper()
+	for _, target := range d.provision {
+		if why, ok := w.refusedWorkspaces[target.job]; ok {
+			refuseWorkspace(o, &d.status, target.job, why)
+			continue
+		}
+		acted = true
+		w.provide(target)
+	}
+	if len(d.provision) > 0 {
+		settle(o, &d.status)
+		finish(o, &d.status, d.left)
+	}
+	for _, gone := range d.remove {
+		acted = true
+		for id, child := range w.children {
+			ref := child.Spec.Workspace
+			isInUse := ref != nil && ref.Name == gone.Name && !child.Status.Phase.IsTerminal() && !w.deleted[id]
+			if isInUse && !child.Spec.CancelRequested {
+				w.t.Fatalf("workspace %s is deleted, and %v is executed in it", gone.Name, id)
+			}
+		}
+		delete(w.workspaces, gone.Name)
+	}
+	return acted
+}
+
+// provide creates a workspace under the first name that is free, or that is held by the wanted one.
+func (w *world) provide(target workspaceTarget) {
+	w.t.Helper()
+	for _, name := range workspaceNames(w.run, target.job, target.replaced) {
+		holder := w.workspaces[name]
+		switch {
+		case holder == nil:
+			w.uids++
+			made := target.workspace.DeepCopy()
+			made.Name, made.UID, made.CreationTimestamp = name, types.UID(fmt.Sprintf("workspace-%d", w.uids)), metav1.NewTime(w.now)
+			made.Status.Phase = workspacesv1alpha1.WorkspacePending
+			w.workspaces[name] = made
+			return
+		case jobOf(holder) == target.job && !isSpent(holder):
+			return
+		}
+	}
+	w.t.Fatalf("no name is free for the workspace of job %s", target.job)
+}
+
+// lose makes a workspace lost, as it is when its Pod is gone.
+func (w *world) lose(name string) {
+	w.t.Helper()
+	lost := w.workspaces[name]
+	if lost == nil {
+		w.t.Fatalf("there is no workspace %s", name)
+	}
+	lost = lost.DeepCopy()
+	lost.Status.Phase = workspacesv1alpha1.WorkspaceLost
+	w.workspaces[name] = lost
 }
 
 func (w *world) create(target target) {

@@ -54,4 +54,8 @@ const (
 	WordExpressionFailed = "ExpressionFailed"
 	// WordChildRefused means that the API server refuses the Run for good: it is invalid, or not allowed.
 	WordChildRefused = "ChildRefused"
+	// WordWorkspaceRefused means that the API server refuses the workspace of the job for good.
+	WordWorkspaceRefused = "WorkspaceRefused"
+	// WordWorkspaceLost means that the workspace of the job was lost or deleted while the job ran.
+	WordWorkspaceLost = "WorkspaceLost"
 )
