@@ -19,7 +19,7 @@ import (
 const (
 	// settleRetry is how long to wait after a look for Runs that came late was in vain.
 	settleRetry = 500 * time.Millisecond
-	// podRetry is how long to wait after the Pod could not be read.
+	// podRetry is how long to wait after the Pod or its namespace could not be read.
 	podRetry = time.Second
 )
 
@@ -31,7 +31,7 @@ var errTimeUp = errors.New("the grace period of the Pod is over, and not every R
 //	told to end --> lingers --> no claim at work --> no Run assigned --> ends
 //	                  |  ^             ^     |            |
 //	                  |  +-------------+     +-- a Run ---+  which is handed back
-//	                  +-- the grace period is nearly over: executions are ended and reported
+//	                  +-- the grace period is nearly over, or the namespace goes: executions are ended and reported
 //
 // What executes goes on. A Run that has not begun, or comes now because the scheduler did not know yet, is handed back.
 // While a workspace is bound to the Pod its Runs are executed, and runtimed stays for them, until executions are ended.
@@ -113,6 +113,9 @@ func (d *drain) wait(ctx context.Context, looks <-chan look, now time.Time) (don
 // learn takes in what has become known of the shutdown.
 func (d *drain) learn(known decision.Draining) {
 	d.known, d.table = known, known.Timetable()
+	if !known.Abandoned.IsZero() {
+		d.settleAt = earlier(d.settleAt, known.Abandoned)
+	}
 	d.claims.Drain(known)
 }
 
@@ -143,12 +146,19 @@ func (d *drain) settle(ctx context.Context) bool {
 // look is what a read of the Pod adds to what is known.
 type look func(decision.Draining) decision.Draining
 
-// watchPod reads the Pod now and then, until ctx ends. A watch would need the right to watch every Pod of the namespace.
+// watchPod reads the Pod and its namespace now and then, until ctx ends. A watch would need the right to watch every Pod.
 func (d *drain) watchPod(ctx context.Context, looks chan<- look) {
 	for {
-		pause := podRetry
-		if l := d.lookAt(d.client.Pod(ctx, d.pod.Name)); l != nil {
-			pause = d.timing.PodInterval
+		pause := d.timing.PodInterval
+		for _, look := range []func(context.Context) (look, error){d.lookAtPod, d.lookAtNamespace} {
+			l, err := look(ctx)
+			if err != nil {
+				d.log.Error(err, "Could not look at the Pod and its namespace yet")
+				if !apierrors.IsForbidden(err) {
+					pause = podRetry
+				}
+				continue
+			}
 			select {
 			case looks <- l:
 			case <-ctx.Done():
@@ -163,17 +173,32 @@ func (d *drain) watchPod(ctx context.Context, looks chan<- look) {
 	}
 }
 
-// lookAt makes a look of an answer; nil when it says nothing.
-func (d *drain) lookAt(pod *metav1.ObjectMeta, err error) look {
+// lookAtPod finds out how much time is left.
+func (d *drain) lookAtPod(ctx context.Context) (look, error) {
+	pod, err := d.client.Pod(ctx, d.pod.Name)
 	switch {
 	case apierrors.IsNotFound(err), err == nil && string(pod.UID) != d.pod.UID:
-		return decision.Draining.WithoutPod
+		return decision.Draining.WithoutPod, nil
 	case err != nil:
-		d.log.Error(err, "Could not read the Pod, and so its grace period, yet")
-		return nil
+		return nil, err
 	}
 	deletion := deletionOf(pod)
-	return func(known decision.Draining) decision.Draining { return known.WithPod(deletion) }
+	return func(known decision.Draining) decision.Draining { return known.WithPod(deletion) }, nil
+}
+
+// lookAtNamespace finds out whether anybody will ever see what becomes of the Runs. In a namespace that is being deleted,
+// the Pods go first and the Runs after them.
+func (d *drain) lookAtNamespace(ctx context.Context) (look, error) {
+	namespace, err := d.client.Namespace(ctx)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	return func(known decision.Draining) decision.Draining {
+		if err == nil && namespace.DeletionTimestamp == nil {
+			return known
+		}
+		return known.WithoutNamespace(d.clock.Now())
+	}, nil
 }
 
 // deletionOf returns what the API says about the deletion of a Pod; nil when it is not being deleted.

@@ -54,7 +54,7 @@ type ShutdownTiming struct {
 	// Linger is how long runtimed stays although it has no Run, for those that are assigned before the scheduler has seen
 	// that the Pod is being deleted. Default: 1 s.
 	Linger time.Duration
-	// PodInterval is how often the Pod is read, whose grace period may be made shorter. Default: 10 s.
+	// PodInterval is how often the Pod is read, whose grace period may be made shorter, and its namespace. Default: 10 s.
 	PodInterval time.Duration
 	// UnknownGrace is the grace period that is assumed as long as the Pod cannot be read. Default: 600 s.
 	UnknownGrace time.Duration

@@ -33,6 +33,9 @@ type Draining struct {
 	Unknown time.Duration
 	// Read tells that the Pod was read, Gone that it was not there.
 	Read, Gone bool
+	// Abandoned is when it became known that the namespace is being deleted, and with it whatever could be reported; zero
+	// when it is not.
+	Abandoned time.Time
 	// First is the deletion that was read first, and Latest the one that was read last; zero when the Pod was not being
 	// deleted.
 	First, Latest Deletion
@@ -57,6 +60,14 @@ func (d Draining) WithoutPod() Draining {
 	return d
 }
 
+// WithoutNamespace returns d after the namespace was found to be in deletion.
+func (d Draining) WithoutNamespace(now time.Time) Draining {
+	if d.Abandoned.IsZero() {
+		d.Abandoned = now
+	}
+	return d
+}
+
 // Timetable says what happens when. All times are by runtimed's own clock.
 type Timetable struct {
 	// Stop is when what still executes is asked to end, and StopGrace how long it has until it is killed.
@@ -71,11 +82,20 @@ type Timetable struct {
 func (d Draining) Timetable() Timetable {
 	end := d.end()
 	grace := end.Sub(d.Began)
-	stop, report := corev1alpha1.StopLead(grace), corev1alpha1.ReportLead(grace)
-	return Timetable{
-		Stop: end.Add(-stop), StopGrace: stop - report,
-		Exit: end.Add(-min(maxExitLead, report/2)),
+	report := corev1alpha1.ReportLead(grace)
+	stop, kill := end.Add(-corev1alpha1.StopLead(grace)), end.Add(-report)
+	if early := d.Abandoned; !early.IsZero() && early.Before(stop) {
+		stop = early
+		kill = earliest(kill, early.Add(corev1alpha1.StopGrace))
 	}
+	return Timetable{Stop: stop, StopGrace: kill.Sub(stop), Exit: end.Add(-min(maxExitLead, report/2))}
+}
+
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // end is the end of the grace period.

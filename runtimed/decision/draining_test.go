@@ -32,7 +32,13 @@ func TestTimetable(t *testing.T) {
 		"it is deleted again, for later":     {start.WithPod(deletion(30*second, 0)).WithPod(deletion(600*second, 0)), brief{20 * second, 5 * second, 29 * second}},
 		"nobody deletes it":                  {start.WithPod(nil), brief{20 * second, 5 * second, 29 * second}},
 		"nobody deletes it at first":         {start.WithPod(nil).WithPod(deletion(600*second, 0)), brief{590 * second, 5 * second, 599 * second}},
-		"it is gone":                         {start.WithPod(deletion(600*second, 0)).WithoutPod(), brief{second, second, 2500 * time.Millisecond}},
+		"its namespace goes": {start.WithPod(deletion(600*second, 0)).WithoutNamespace(began.Add(7 * second)).WithoutNamespace(began.Add(9 * second)),
+			brief{7 * second, 10 * second, 599 * second}},
+		"its namespace goes at the last": {start.WithPod(deletion(600*second, 0)).WithoutNamespace(began.Add(588 * second)),
+			brief{588 * second, 7 * second, 599 * second}},
+		"its namespace goes too late to matter": {start.WithPod(deletion(600*second, 0)).WithoutNamespace(began.Add(592 * second)),
+			brief{590 * second, 5 * second, 599 * second}},
+		"it is gone": {start.WithPod(deletion(600*second, 0)).WithoutPod(), brief{second, second, 2500 * time.Millisecond}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -1,4 +1,5 @@
-// Package runs is runtimed's view of the API: the Runs assigned to its own Pod, that Pod's metadata, and nothing else.
+// Package runs is runtimed's view of the API: the Runs assigned to its own Pod, the metadata of that Pod and of its
+// namespace, and nothing else.
 //
 // It is built on the bare REST client with a scheme of one group, because client sets and caches would cost more memory
 // than all of runtimed may use.
@@ -84,18 +85,34 @@ const partial = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 // Pod reads the metadata of a Pod. Nothing else of it is sent.
 func (c *Client) Pod(ctx context.Context, name string) (*metav1.ObjectMeta, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	body, err := c.rest.Get().AbsPath("/api/v1").Namespace(c.namespace).Resource("pods").Name(name).
-		SetHeader("Accept", partial).Do(ctx).Raw()
+	pod, err := c.metadata(ctx, c.rest.Get().AbsPath("/api/v1").Namespace(c.namespace).Resource("pods").Name(name))
 	if err != nil {
 		return nil, fmt.Errorf("reading Pod %s: %w", name, err)
 	}
-	var pod metav1.PartialObjectMetadata
-	if err := json.Unmarshal(body, &pod); err != nil {
-		return nil, fmt.Errorf("reading Pod %s: %w", name, err)
+	return pod, nil
+}
+
+// Namespace reads the metadata of the namespace.
+func (c *Client) Namespace(ctx context.Context) (*metav1.ObjectMeta, error) {
+	namespace, err := c.metadata(ctx, c.rest.Get().AbsPath("/api/v1").Resource("namespaces").Name(c.namespace))
+	if err != nil {
+		return nil, fmt.Errorf("reading the namespace: %w", err)
 	}
-	return &pod.ObjectMeta, nil
+	return namespace, nil
+}
+
+func (c *Client) metadata(ctx context.Context, request *rest.Request) (*metav1.ObjectMeta, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	body, err := request.SetHeader("Accept", partial).Do(ctx).Raw()
+	if err != nil {
+		return nil, err
+	}
+	var object metav1.PartialObjectMetadata
+	if err := json.Unmarshal(body, &object); err != nil {
+		return nil, fmt.Errorf("reading the answer: %w", err)
+	}
+	return &object.ObjectMeta, nil
 }
 
 func (c *Client) list(ctx context.Context, opts metav1.ListOptions) (*corev1alpha1.RunList, error) {

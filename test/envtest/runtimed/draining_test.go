@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -207,6 +208,20 @@ func TestCancelAndDeletionWhileThePodDrains(t *testing.T) {
 	shared.Delete(t, deleted)
 	n.awaitEndInOrder(t)
 	n.awaitClean(t)
+}
+
+// TestDrainingInANamespaceThatIsDeleted keeps the namespace and its Runs, as the namespace controller does until the Pods
+// are gone: nobody will see what becomes of the Runs.
+func TestDrainingInANamespaceThatIsDeleted(t *testing.T) {
+	n := startNode(t)
+	run := n.submit(t, "run", script("exec sleep 3600"))
+	awaitPhase(t, run, corev1alpha1.RunRunning)
+	shared.Delete(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.namespace}})
+	n.terminate(t, 3600*time.Second)
+	if diff := cmp.Diff(terminated(143), outcomeOf(awaitEnd(t, run))); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	n.awaitEndInOrder(t)
 }
 
 // TestDrainingWithoutRights takes the rights of runtimed away, as the deletion of its namespace may: there is nobody left

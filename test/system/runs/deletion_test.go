@@ -18,7 +18,7 @@ import (
 // garbage collector deletes at once. A Runtime of the same name follows, and nothing is left in the end.
 func TestADeletedRuntimeReportsTheEndsOfItsRuns(t *testing.T) {
 	s := newScene(t)
-	r := s.runtime("sh", 1, "4", nil)
+	r := s.runtime("sh", 1, "4", graceOf(15))
 	s.warm(r)
 	names := []string{"a", "b", "c"}
 	for _, name := range names {

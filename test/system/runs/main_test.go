@@ -13,11 +13,13 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 	"kruntimes.io/kruntimes/devcluster"
 )
 
@@ -41,7 +43,7 @@ func TestMain(m *testing.M) {
 
 // withCluster builds the programs, starts the cluster, and calls run.
 func withCluster(run func() int) (code int, err error) {
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, corev1alpha1.AddToScheme, workflowsv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, policyv1.AddToScheme, corev1alpha1.AddToScheme, workspacesv1alpha1.AddToScheme, workflowsv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return 1, err
 		}

@@ -38,9 +38,11 @@ func newScene(t *testing.T) *scene {
 		t.Fatal(err)
 	}
 	s := &scene{t: t, namespace: ns.Name, ledger: ledger}
-	t.Cleanup(func() {
-		if err := admin.DeleteAllOf(context.WithoutCancel(t.Context()), &corev1alpha1.Runtime{}, client.InNamespace(ns.Name)); err != nil {
-			t.Errorf("deleting the Runtimes: %v", err)
+	t.Cleanup(func() { // Pods that execute nothing do not use their grace period.
+		for _, kind := range []client.Object{&corev1alpha1.Runtime{}, &corev1alpha1.Run{}} {
+			if err := admin.DeleteAllOf(context.WithoutCancel(t.Context()), kind, client.InNamespace(ns.Name)); err != nil {
+				t.Errorf("deleting every %T: %v", kind, err)
+			}
 		}
 	})
 	return s
