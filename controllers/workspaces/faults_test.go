@@ -1,0 +1,401 @@
+package workspaces
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
+)
+
+// game plays with one workspace: Pods and Runs come and go, runtimed cleans up, and users change their minds. A referee
+// holds every write of the controller against what the API server has at that moment.
+type game struct {
+	*lagging
+	// ends are when Runs ended to use the workspace. One that came and went before the cache heard of it is not among them:
+	// nobody can know of it.
+	ends map[string]time.Time
+	// boundAt is when it was bound.
+	boundAt time.Time
+	phases  []workspacesv1alpha1.WorkspacePhase
+	// looks counts the times in a row that the controller looked at an unwatched Pod.
+	looks int
+}
+
+func newGame(t *testing.T, r *rand.Rand, isReliable bool) *game {
+	t.Helper()
+	g := &game{lagging: newLagging(t, r), ends: map[string]time.Time{}}
+	g.isReliable, g.stored = isReliable, g.referee
+	w := pending().workspace.DeepCopy()
+	w.CreationTimestamp, w.UID = metav1.NewTime(now), g.uid()
+	if r.IntN(2) == 0 {
+		w.Finalizers = []string{workspacesv1alpha1.Finalizer}
+	}
+	if r.IntN(2) == 0 {
+		seconds := int32(r.IntN(20))
+		w.Spec.CleanupPolicy, w.Spec.TTLSecondsAfterUnused = workspacesv1alpha1.CleanupDeleteAfterTTL, &seconds
+	}
+	g.create(&g.workspaces, w)
+	return g
+}
+
+// create makes an object as somebody else than the controller does.
+func (g *game) create(f *follower, o client.Object) {
+	g.t.Helper()
+	if err := g.Client.Create(g.t.Context(), o); err != nil {
+		g.t.Fatal(err)
+	}
+	f.pending = append(f.pending, o.DeepCopyObject().(client.Object))
+}
+
+func (g *game) update(f *follower, o client.Object, isStatus bool) {
+	g.t.Helper()
+	err := error(nil)
+	if isStatus {
+		err = g.Client.Status().Update(g.t.Context(), o)
+	} else {
+		err = g.Client.Update(g.t.Context(), o)
+	}
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if err := g.Client.Get(g.t.Context(), client.ObjectKeyFromObject(o), o); apierrors.IsNotFound(err) {
+		f.pending = append(f.pending, gone{o.DeepCopyObject().(client.Object)})
+		return
+	}
+	if !g.isWatched(o) {
+		o = gone{o}
+	}
+	f.pending = append(f.pending, o.DeepCopyObject().(client.Object))
+}
+
+func (g *game) remove(f *follower, o client.Object) {
+	g.t.Helper()
+	if err := g.Client.Delete(g.t.Context(), o); err != nil {
+		g.t.Fatal(err)
+	}
+	if err := g.Client.Get(g.t.Context(), client.ObjectKeyFromObject(o), o); err == nil {
+		f.pending = append(f.pending, o.DeepCopyObject().(client.Object))
+		return
+	}
+	f.pending = append(f.pending, gone{o.DeepCopyObject().(client.Object)})
+}
+
+func (g *game) livePods() (pods []*corev1.Pod) {
+	for _, o := range g.list(&corev1.PodList{}) {
+		pods = append(pods, o.(*corev1.Pod))
+	}
+	return pods
+}
+
+func (g *game) liveRuns() (runs []*corev1alpha1.Run) {
+	for _, o := range g.list(&corev1alpha1.RunList{}) {
+		runs = append(runs, o.(*corev1alpha1.Run))
+	}
+	return runs
+}
+
+func (g *game) holder(w *workspacesv1alpha1.PersistentWorkspace) *corev1.Pod {
+	for _, pod := range g.livePods() {
+		if holds(pod, w) {
+			return pod
+		}
+	}
+	return nil
+}
+
+func (g *game) isInUse() bool {
+	return slices.ContainsFunc(g.liveRuns(), func(run *corev1alpha1.Run) bool { return !run.Status.Phase.IsTerminal() })
+}
+
+// used is when the workspace was last used.
+func (g *game) used() time.Time {
+	var last time.Time
+	for _, end := range g.ends {
+		last = latest(last, end)
+	}
+	return last
+}
+
+// referee looks at a write of the controller.
+func (g *game) referee(before, after *workspacesv1alpha1.PersistentWorkspace) {
+	g.t.Helper()
+	if before == nil {
+		g.t.Fatal("wrote to a workspace that is gone")
+	}
+	isHeld := func(w *workspacesv1alpha1.PersistentWorkspace) bool {
+		return w != nil && slices.Contains(w.Finalizers, workspacesv1alpha1.Finalizer)
+	}
+	if isHeld(before) && !isHeld(after) && before.Status.BoundPod != "" && (g.holder(before) != nil || before.Status.Phase != "Lost") {
+		g.t.Fatalf("took the finalizer off a workspace that is %s and has a Pod: %t", before.Status.Phase, g.holder(before) != nil)
+	}
+	if after == nil {
+		return
+	}
+	from, to := before.Status.Phase, after.Status.Phase
+	if before.Status.BoundPod != "" && (before.Status.BoundPodUID != after.Status.BoundPodUID || before.Status.Path != after.Status.Path) {
+		g.t.Fatalf("bound again: from %s to %s", before.Status.BoundPodUID, after.Status.BoundPodUID)
+	}
+	if last := before.Status.LastUsedTime; last != nil && !after.Status.LastUsedTime.After(last.Time) && !after.Status.LastUsedTime.Equal(last) {
+		g.t.Fatalf("lastUsedTime went from %v to %v", last, after.Status.LastUsedTime)
+	}
+	if from == to {
+		if before.DeletionTimestamp == nil && after.DeletionTimestamp != nil {
+			g.refereeExpiry(after, "deleted")
+		}
+		return
+	}
+	g.phases = append(g.phases, to)
+	switch {
+	case from == "Pending" && to == "Bound":
+		pod := g.holder(after)
+		if pod == nil || !isCandidate(pod) || !isHeld(after) {
+			g.t.Fatalf("bound to a Pod that is no candidate: %+v, finalizers %v", pod, after.Finalizers)
+		}
+		g.boundAt = g.clock.Now()
+	case (from == "Bound" || from == "Released") && to == "Lost":
+		if g.holder(after) != nil {
+			g.t.Fatal("lost, though its Pod is there")
+		}
+	case from == "Bound" && to == "Released":
+		if after.DeletionTimestamp == nil {
+			g.refereeExpiry(after, "released")
+		}
+	default:
+		g.t.Fatalf("went from %s to %s", from, to)
+	}
+}
+
+// refereeExpiry checks that a workspace which ends by itself is not in use, and has been unused for its time to live.
+func (g *game) refereeExpiry(w *workspacesv1alpha1.PersistentWorkspace, what string) {
+	g.t.Helper()
+	if w.Status.Phase == "Released" && what == "deleted" {
+		return // decided when it was released
+	}
+	if g.isInUse() {
+		g.t.Fatalf("%s while a Run uses it", what)
+	}
+	if ttl := w.Spec.TTLSecondsAfterUnused; ttl == nil || w.Spec.CleanupPolicy != workspacesv1alpha1.CleanupDeleteAfterTTL {
+		g.t.Fatalf("%s though it was to be kept", what)
+	} else if unused := g.clock.Now().Sub(latest(g.used(), g.boundAt.Truncate(time.Second))); g.isReliable && unused < time.Duration(*ttl)*time.Second {
+		g.t.Fatalf("%s after %s, within its time to live of %d s", what, unused, *ttl)
+	}
+}
+
+// step lets one thing happen, chosen at random among what can.
+func (g *game) step(isWild bool) (happened bool) {
+	var moves []func()
+	for _, f := range g.followers() {
+		if len(f.pending) > 0 {
+			moves = append(moves, func() { g.deliver(f) }, func() { g.deliver(f) })
+		}
+	}
+	if g.queue.Len() > 0 {
+		moves = append(moves, g.reconcile, g.reconcile)
+	}
+	if w := g.workspace(); w != nil && w.Status.Phase == "Released" && w.DeletionTimestamp != nil {
+		if pod := g.holder(w); pod != nil && !g.isInUse() {
+			moves = append(moves, func() { g.cleanUp(w) })
+		}
+	}
+	if isWild {
+		moves = append(moves, g.playPods, g.playRuns, g.playRuns, g.playUsers, func() { g.pass(time.Duration(g.r.IntN(3000)) * time.Millisecond) })
+	}
+	if len(moves) == 0 {
+		return false
+	}
+	if !g.isReliable && g.r.IntN(80) == 0 {
+		g.restart()
+		return true
+	}
+	moves[g.r.IntN(len(moves))]()
+	return true
+}
+
+// cleanUp does what runtimed does.
+func (g *game) cleanUp(w *workspacesv1alpha1.PersistentWorkspace) {
+	w.Finalizers = nil
+	g.update(&g.workspaces, w, false)
+}
+
+func (g *game) playPods() {
+	pods := g.livePods()
+	if len(pods) < 2 && g.r.IntN(2) == 0 {
+		name := []string{"a", "b"}[g.r.IntN(2)]
+		if !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.Name == name }) {
+			pod := readyPod(name)
+			pod.UID = g.uid()
+			g.create(&g.pods, pod)
+		}
+		return
+	}
+	if len(pods) == 0 {
+		return
+	}
+	switch pod := pods[g.r.IntN(len(pods))]; g.r.IntN(8) {
+	case 0:
+		g.remove(&g.pods, pod)
+	case 1:
+		pod.Status.Phase = corev1.PodFailed
+		g.update(&g.pods, pod, true)
+	case 7: // Somebody takes the labels away: to the watch, the Pod is gone.
+		pod.Labels = nil
+		g.update(&g.pods, pod, false)
+	case 2, 3, 4:
+		notReady(pod)
+		g.update(&g.pods, pod, true)
+	default:
+		if !hasEnded(pod) {
+			pod.Status.Conditions[0].Status = corev1.ConditionTrue
+			g.update(&g.pods, pod, true)
+		}
+	}
+}
+
+func (g *game) playRuns() {
+	runs := g.liveRuns()
+	if len(runs) < 2 {
+		run := &corev1alpha1.Run{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "run-" + string(g.uid()), UID: g.uid()},
+			Spec: corev1alpha1.RunSpec{Workspace: &corev1alpha1.WorkspaceReference{Name: "ws"}}}
+		g.create(&g.runs, run)
+		return
+	}
+	switch run := runs[g.r.IntN(len(runs))]; {
+	case !run.Status.Phase.IsTerminal() && g.r.IntN(4) > 0:
+		g.finish(run)
+	default:
+		if _, isKnown := g.runs.seen[run.Name]; !isKnown {
+			delete(g.ends, run.Name)
+		} else if !run.Status.Phase.IsTerminal() {
+			g.ends[run.Name] = g.clock.Now()
+		}
+		g.remove(&g.runs, run)
+	}
+}
+
+func (g *game) finish(run *corev1alpha1.Run) {
+	run.Status.Phase, run.Status.CompletionTime = corev1alpha1.RunSucceeded, &metav1.MicroTime{Time: g.clock.Now()}
+	g.ends[run.Name] = g.clock.Now()
+	g.update(&g.runs, run, true)
+}
+
+func (g *game) playUsers() {
+	if runtimes := g.list(&corev1alpha1.RuntimeList{}); len(runtimes) == 0 {
+		g.create(&g.runtimes, &corev1alpha1.Runtime{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "sh", UID: g.uid()}})
+	} else if g.r.IntN(20) == 0 {
+		g.remove(&g.runtimes, runtimes[0])
+	}
+	w := g.workspace()
+	if w == nil || w.DeletionTimestamp != nil {
+		return
+	}
+	switch g.r.IntN(40) {
+	case 0:
+		g.remove(&g.workspaces, w)
+	case 1, 2, 3:
+		seconds := int32(g.r.IntN(20))
+		w.Spec.CleanupPolicy, w.Spec.TTLSecondsAfterUnused = workspacesv1alpha1.CleanupDeleteAfterTTL, &seconds
+		g.update(&g.workspaces, w, false)
+	case 4:
+		w.Spec.CleanupPolicy = workspacesv1alpha1.CleanupRetain
+		g.update(&g.workspaces, w, false)
+	case 5:
+		if w.Status.BoundPod == "" { // The policy allows it while there is no directory.
+			w.Finalizers = nil
+			g.update(&g.workspaces, w, false)
+		}
+	}
+}
+
+// settle ends all Runs and lets everything happen that is left to happen, timers included. A Pod whose end would not be heard
+// of is looked at for ever, so that three of these looks without a write are the end.
+func (g *game) settle() {
+	g.t.Helper()
+	for range 20_000 {
+		for _, run := range g.liveRuns() {
+			if !run.Status.Phase.IsTerminal() {
+				g.finish(run)
+			}
+		}
+		if g.step(false) {
+			continue
+		}
+		wait := g.timer.Sub(g.clock.Now())
+		if wait < podRecheck {
+			g.looks = 0
+		} else {
+			g.looks++
+		}
+		if g.timer.IsZero() || g.looks > 3 {
+			g.looks = 0
+			return
+		}
+		g.pass(wait)
+	}
+	g.t.Fatal("no rest after 20,000 steps")
+}
+
+// TestFaultsBreakNoRule plays on caches that lag, watches that break, writes that fail or whose answer is lost, and managers
+// that are restarted. Whatever happens, the referee has nothing to say, and the workspace comes to where it should be.
+func TestFaultsBreakNoRule(t *testing.T) {
+	seen := map[workspacesv1alpha1.WorkspacePhase]int{}
+	for seed := range uint64(160) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		g := newGame(t, r, seed%2 == 0)
+		for range 150 {
+			g.step(true)
+		}
+		g.settle()
+		g.expectRest(seed)
+		for range 6 { // What happens to Pods alone is heard of, too.
+			g.playPods()
+			g.settle()
+			g.expectRest(seed)
+		}
+		if w := g.workspace(); w != nil && w.DeletionTimestamp == nil {
+			g.remove(&g.workspaces, w)
+		}
+		g.settle()
+		if w := g.workspace(); w != nil {
+			t.Fatalf("seed %d: deleted, and still there: %+v, finalizers %v", seed, w.Status, w.Finalizers)
+		}
+		for _, phase := range g.phases {
+			seen[phase]++
+		}
+	}
+	for _, phase := range []workspacesv1alpha1.WorkspacePhase{"Bound", "Lost", "Released"} {
+		if seen[phase] < 20 {
+			t.Errorf("the games came to %s only %d times", phase, seen[phase])
+		}
+	}
+}
+
+// expectRest looks at a workspace of which nothing is left to happen.
+func (g *game) expectRest(seed uint64) {
+	g.t.Helper()
+	w := g.workspace()
+	if w == nil {
+		return
+	}
+	isReady := slices.ContainsFunc(g.livePods(), func(pod *corev1.Pod) bool { return isCandidate(pod) && g.isWatched(pod) }) && len(g.list(&corev1alpha1.RuntimeList{})) > 0
+	switch phase := w.Status.Phase; {
+	case phase == "Pending" && isReady:
+		g.t.Fatalf("seed %d: waits, though a Pod is ready", seed)
+	case phase == "Bound" && g.holder(w) == nil:
+		g.t.Fatalf("seed %d: Bound, though its Pod is gone", seed)
+	case phase == "Released":
+		g.t.Fatalf("seed %d: Released, and not gone", seed)
+	case phase == "Bound" && w.Spec.CleanupPolicy == workspacesv1alpha1.CleanupDeleteAfterTTL:
+		g.t.Fatalf("seed %d: unused for ever, and kept", seed)
+	case phase == "Bound" && g.isReliable && g.used().After(g.boundAt) &&
+		(w.Status.LastUsedTime == nil || w.Status.LastUsedTime.Time.Before(g.used().Truncate(time.Microsecond))):
+		g.t.Fatalf("seed %d: last used at %v, but %v is written", seed, g.used(), w.Status.LastUsedTime)
+	}
+}
