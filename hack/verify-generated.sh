@@ -7,17 +7,17 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 before=$(mktemp -d)
 trap 'rm -rf "$before"' EXIT
 
-generated=(apis config/crd/bases)
-for folder in "${generated[@]}"; do
-	mkdir -p "$before/$folder"
-	cp -R "$folder/." "$before/$folder"
+generated=(apis config/crd/bases docs/metrics.md)
+for path in "${generated[@]}"; do
+	mkdir -p "$before/$(dirname "$path")"
+	cp -R "$path" "$before/$path"
 done
 
 make generate
 
 stale=0
-for folder in "${generated[@]}"; do
-	diff -ruN "$before/$folder" "$folder" || stale=1
+for path in "${generated[@]}"; do
+	diff -ruN "$before/$path" "$path" || stale=1
 done
 if ((stale)); then
 	echo "verify-generated: generated files were stale; they are up to date now, commit them" >&2

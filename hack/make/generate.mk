@@ -3,7 +3,7 @@
 ##@ Generate
 
 .PHONY: generate
-generate: generate-deepcopy generate-crds generate-proto ## Regenerate deep copies, CRDs and the gRPC code in place.
+generate: generate-deepcopy generate-crds generate-proto generate-metrics ## Regenerate deep copies, CRDs, gRPC code and the page of metrics in place.
 
 .PHONY: generate-deepcopy
 generate-deepcopy: $(call tool,controller-gen)
@@ -19,3 +19,7 @@ generate-crds: $(call tool,controller-gen)
 generate-proto: $(foreach t,buf protoc-gen-go protoc-gen-go-grpc,$(call tool,$(t)))
 	$(BIN)/tools/buf lint
 	$(BIN)/tools/buf generate
+
+.PHONY: generate-metrics
+generate-metrics: generate-deepcopy
+	$(GO) run ./hack/metrics docs/metrics.md

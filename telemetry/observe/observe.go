@@ -25,16 +25,35 @@ type Eyes[T client.Object] struct {
 // under its name is gone, and another one is there for the first time. That ctx ends before the cache is filled is no error.
 func Watch[T client.Object](ctx context.Context, informers cache.Informers, kind T, eyes Eyes[T]) error {
 	informer, err := informers.GetInformer(ctx, kind)
-	if err != nil && ctx.Err() != nil {
-		return nil
+	if err == nil {
+		var registration toolscache.ResourceEventHandlerRegistration
+		if registration, err = informer.AddEventHandler(eyes.handler()); err == nil {
+			<-ctx.Done()
+			err = informer.RemoveEventHandler(registration)
+		}
 	}
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("watching %T: %w", kind, err)
 	}
-	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
+	return nil
+}
+
+// handler is told by an informer.
+func (e Eyes[T]) handler() toolscache.ResourceEventHandler {
+	first := func(now T, wasThere bool) {
+		if e.First != nil {
+			e.First(now, wasThere)
+		}
+	}
+	gone := func(last T) {
+		if e.Gone != nil {
+			e.Gone(last)
+		}
+	}
+	return toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, wasThere bool) {
 			if now, ok := obj.(T); ok {
-				eyes.first(now, wasThere)
+				first(now, wasThere)
 			}
 		},
 		UpdateFunc: func(old, obj any) {
@@ -43,10 +62,10 @@ func Watch[T client.Object](ctx context.Context, informers cache.Informers, kind
 			switch {
 			case !ok1 || !ok2:
 			case before.GetUID() != after.GetUID():
-				eyes.gone(before)
-				eyes.first(after, false)
-			case eyes.Changed != nil && before.GetResourceVersion() != after.GetResourceVersion():
-				eyes.Changed(before, after)
+				gone(before)
+				first(after, false)
+			case e.Changed != nil && before.GetResourceVersion() != after.GetResourceVersion():
+				e.Changed(before, after)
 			}
 		},
 		DeleteFunc: func(obj any) {
@@ -54,31 +73,8 @@ func Watch[T client.Object](ctx context.Context, informers cache.Informers, kind
 				obj = unseen.Obj
 			}
 			if last, ok := obj.(T); ok {
-				eyes.gone(last)
+				gone(last)
 			}
 		},
-	})
-	if err != nil && ctx.Err() != nil {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("watching %T: %w", kind, err)
-	}
-	<-ctx.Done()
-	if err := informer.RemoveEventHandler(registration); err != nil {
-		return fmt.Errorf("ending the watch of %T: %w", kind, err)
-	}
-	return nil
-}
-
-func (e *Eyes[T]) first(now T, wasThere bool) {
-	if e.First != nil {
-		e.First(now, wasThere)
-	}
-}
-
-func (e *Eyes[T]) gone(last T) {
-	if e.Gone != nil {
-		e.Gone(last)
 	}
 }

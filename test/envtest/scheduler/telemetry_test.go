@@ -132,3 +132,18 @@ func TestTheSchedulerCounts(t *testing.T) {
 		t.Errorf("%v Runs wait at a scheduler that does not work", got)
 	}
 }
+
+// TestASchedulerIsReadyWithoutBeingTheLeader starts two.
+func TestASchedulerIsReadyWithoutBeingTheLeader(t *testing.T) {
+	for range 2 { // the first one has the Lease
+		health := cluster.FreeAddress(t)
+		start(t, scheduler.Options{Config: identity(t), HealthAddress: health, LeaderElection: true, LeaderElectionNamespace: "kruntimes-system"})
+		cluster.Eventually(t, "a scheduler to be ready", func(ctx context.Context) (bool, error) {
+			code, page, err := cluster.Scrape(ctx, "http://"+health+"/readyz", "")
+			if err == nil && code != http.StatusOK {
+				err = fmt.Errorf("code %d: %s", code, page)
+			}
+			return err == nil, err
+		})
+	}
+}
