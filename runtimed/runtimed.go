@@ -121,18 +121,10 @@ func runWithVolumes(ctx context.Context, opts Options, store *state.Store, volum
 	group.Go(func() error { return serveHealth(work, opts.HealthAddress, ready) })
 	group.Go(func() error { feed.Run(work); return nil })
 	group.Go(func() error { keeper.Run(work); return nil })
-	group.Go(func() error {
-		select {
-		case <-ctx.Done():
-		case <-work.Done():
-			return nil
-		}
-		d := &drain{timing: opts.Shutdown, pod: opts.Pod, claims: claims, feed: feed, keeper: keeper, client: client, clock: opts.Clock, log: log}
-		err := d.run(work)
-		endServer(work, connection, log)
-		stop()
-		return err
-	})
+	d := &drain{
+		timing: opts.Shutdown, pod: opts.Pod, claims: claims, feed: feed, keeper: keeper, client: client, clock: opts.Clock, log: log,
+	}
+	group.Go(func() error { return endWith(ctx, work, stop, d, connection) })
 	log.Info("Started runtimed", "pod", opts.Pod.Name, "namespace", opts.Pod.Namespace, "interpreter", opts.Interpreter)
 	err = group.Wait()
 	// A part has failed, or the time was up: the claims end before the caller closes what they use.
@@ -142,6 +134,19 @@ func runWithVolumes(ctx context.Context, opts Options, store *state.Store, volum
 	if !claims.Wait(last) {
 		log.Info("Left claims behind", "timeout", claimsTimeout)
 	}
+	return err
+}
+
+// endWith waits for the end of ctx, lets drain end what is at work, and then ends the runtime server and everything else.
+func endWith(ctx, work context.Context, stop func(), d *drain, connection *server.Connection) error {
+	select {
+	case <-ctx.Done():
+	case <-work.Done():
+		return nil
+	}
+	err := d.run(work)
+	endServer(work, connection, d.log)
+	stop()
 	return err
 }
 

@@ -94,7 +94,7 @@ func (v *Volume) prepare(name, uid string) (*Workspace, error) {
 		return nil, err
 	}
 	if owner != uid {
-		if err := clear(persistent, name); err != nil {
+		if err := empty(persistent, name); err != nil {
 			return nil, err
 		}
 		// The owner is recorded first: a directory without an owner is one of another workspace.
@@ -157,7 +157,7 @@ func (v *Volume) remove(name string) error {
 	case err != nil:
 		return err
 	default:
-		if err := errors.Join(clear(persistent, name), persistent.Close()); err != nil {
+		if err := errors.Join(empty(persistent, name), persistent.Close()); err != nil {
 			return err
 		}
 	}
@@ -171,8 +171,8 @@ func (v *Volume) remove(name string) error {
 	return errors.Join(removal.Remove(owners, name), owners.Close())
 }
 
-// clear removes what lies under name, and what an earlier removal left unfinished.
-func clear(persistent *os.Root, name string) error {
+// empty removes what lies under name, and what an earlier removal left unfinished.
+func empty(persistent *os.Root, name string) error {
 	aside, err := removal.SetAside(persistent, name)
 	if errors.Is(err, fs.ErrPermission) {
 		// Somebody of the same user took the right to write from the directory, which is not theirs.

@@ -1,8 +1,9 @@
 package cache
 
 import (
-	"k8s.io/apimachinery/pkg/types"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"kruntimes.io/kruntimes/scheduler/framework"
 )

@@ -47,7 +47,9 @@ func (n *node) change(t *testing.T, w *workspacesv1alpha1.PersistentWorkspace, c
 	}
 }
 
-func released(s *workspacesv1alpha1.PersistentWorkspaceStatus) { s.Phase = workspacesv1alpha1.WorkspaceReleased }
+func released(s *workspacesv1alpha1.PersistentWorkspaceStatus) {
+	s.Phase = workspacesv1alpha1.WorkspaceReleased
+}
 
 // release deletes a workspace, as the controller and a person together would.
 func (n *node) release(t *testing.T, w *workspacesv1alpha1.PersistentWorkspace) {
