@@ -145,6 +145,11 @@ func TestHandle(t *testing.T) {
 		"a workspace that cannot be read refuses": {caller: ann, objects: everything, answer: allow, wantCode: http.StatusServiceUnavailable,
 			get:         func(context.Context, client.Object) error { return unreachable },
 			wantMessage: `spec.workspace.name: PersistentWorkspace "ci-build" could not be read: try again, and look into the log of the manager where that does not help`},
+		"a workspace that takes too long to read refuses": {caller: ann, objects: everything, answer: allow, wantCode: http.StatusGatewayTimeout,
+			get: func(ctx context.Context, _ client.Object) error {
+				<-ctx.Done()
+				return ctx.Err()
+			}, wantMessage: `spec.workspace.name: PersistentWorkspace "ci-build" could not be read in time: try again`},
 		"the controller's child is admitted without asking": {caller: manager, objects: everything, answer: deny, wantCode: http.StatusOK},
 		"the controller is not asked for a right when its Run is no child": {caller: manager, run: orphan, objects: everything, answer: allow,
 			wantCode: http.StatusForbidden},

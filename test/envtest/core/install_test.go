@@ -3,6 +3,7 @@ package core
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
@@ -63,6 +65,11 @@ func TestApplyingASecondTimeChangesNothing(t *testing.T) {
 	if !strings.Contains(first, "deployment.apps/kruntimes-manager created") {
 		t.Errorf("the first time kubectl said:\n%s", first)
 	}
+	// Meanwhile cert-manager has said whom the API server is to trust.
+	trust := []byte(`[{"op":"add","path":"/webhooks/0/clientConfig/caBundle","value":"` + base64.StdEncoding.EncodeToString(shared.Config().CAData) + `"}]`)
+	if err := shared.Admin().Patch(t.Context(), webhooks, client.RawPatch(types.JSONPatchType, trust)); err != nil {
+		t.Fatal(err)
+	}
 	second := kubectlApply(t, manifests)
 	lines := strings.Split(strings.TrimSpace(second), "\n")
 	if want := bytes.Count(manifests, []byte("\n---\n")) + 1; len(lines) != want {
@@ -72,6 +79,9 @@ func TestApplyingASecondTimeChangesNothing(t *testing.T) {
 		if !strings.HasSuffix(line, " unchanged") {
 			t.Errorf("the second time kubectl said %q", line)
 		}
+	}
+	if err := shared.Admin().Get(t.Context(), client.ObjectKeyFromObject(webhooks), webhooks); err != nil || len(webhooks.Webhooks[0].ClientConfig.CABundle) == 0 {
+		t.Errorf("afterwards the API server trusts nobody: %v", err)
 	}
 }
 
