@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -59,6 +60,8 @@ func TestWorkspacesAreUsedByWhoeverMayUseThem(t *testing.T) {
 			s.followsAGrant()
 			if separate {
 				s.survivesAKill()
+			} else {
+				s.guardsNoFiles()
 			}
 		})
 	}
@@ -205,4 +208,47 @@ func (s *scene) survivesAKill() {
 			return s.bot.Create(ctx, s.run(fmt.Sprintf("granted-%d", i), "ci"))
 		})
 	}
+}
+
+// guardsNoFiles shows what docs/security.md says plainly: the right guards the reference, and no file. Who may create Runs of
+// the Runtime, and may use no workspace, reads what lies in one by a Run on the same Pod.
+func (s *scene) guardsNoFiles() {
+	s.Helper()
+	sh := &corev1alpha1.Runtime{ObjectMeta: s.named("sh")}
+	sh.Spec.Replicas = ptr.To(int32(1))
+	sh.Spec.Template.Spec.Containers = []corev1.Container{{Name: corev1alpha1.ContainerRuntime, Image: "debian:12-slim"}}
+	s.create(sh)
+	writes := s.run("writes", "ci")
+	writes.Spec.Source.Inline = "echo hunter2 >token; echo \"directory=$PWD\" >>\"$KRUNTIME_OUTPUTS\""
+	s.eventually("the Run that writes to be created", func(ctx context.Context) error { return s.bot.Create(ctx, writes) })
+	directory := string(s.succeeded(writes).Status.Outputs["directory"])
+
+	mallory := s.cluster.Config()
+	mallory.Impersonate = rest.ImpersonationConfig{UserName: "mallory"}
+	s.create(s.binding("mallory", "kruntimes-edit", rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "mallory"}))
+	reads := s.run("reads", "")
+	reads.Spec.Source.Inline = "echo \"token=$(cat '" + directory + "/token')\" >>\"$KRUNTIME_OUTPUTS\""
+	s.eventually("the Run that reads to be created", func(ctx context.Context) error { return newClient(s.T, mallory).Create(ctx, reads) })
+	if got := s.succeeded(reads).Status.Outputs["token"]; got != "hunter2" {
+		s.Errorf("the Run read %q: if there is a wall now, docs/security.md has to say so", got)
+	}
+}
+
+// succeeded waits for the end of a Run, which must be a good one.
+func (s *scene) succeeded(run *corev1alpha1.Run) *corev1alpha1.Run {
+	s.Helper()
+	seen := &corev1alpha1.Run{}
+	s.eventually("the end of Run "+run.Name, func(ctx context.Context) error {
+		if err := s.root.Get(ctx, client.ObjectKeyFromObject(run), seen); err != nil {
+			return err
+		}
+		if !seen.Status.Phase.IsTerminal() {
+			return fmt.Errorf("it is %s: %s", seen.Status.Phase, seen.Status.Message)
+		}
+		return nil
+	})
+	if seen.Status.Phase != corev1alpha1.RunSucceeded {
+		s.Fatalf("Run %s: %s/%s %s", seen.Name, seen.Status.Phase, seen.Status.Reason, seen.Status.Message)
+	}
+	return seen
 }
