@@ -139,6 +139,9 @@ func setUpCore(ctx context.Context, mgr ctrl.Manager, recorder *events.Recorder,
 	}
 	runtimes := &core.RuntimeReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{},
 		NodeImage: options.NodeImage, RuntimedClusterRole: options.RuntimedClusterRole, DefaultUser: user}
+	if options.enabled(GroupWorkspaces) {
+		runtimes.BoundWorkspaces = workspaces.CountBound(mgr.GetClient())
+	}
 	if err := runtimes.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the Runtime controller: %w", err)
 	}

@@ -44,6 +44,8 @@ type RuntimeReconciler struct {
 	// RuntimedClusterRole is the ClusterRole that is bound to the Pods of a Runtime in their namespace. After a change,
 	// bindings to the earlier one stay until their Runtime is deleted: the manager has no right to delete RoleBindings.
 	RuntimedClusterRole string
+	// BoundWorkspaces counts the workspaces that are bound to a Pod. Nil: there are no workspaces.
+	BoundWorkspaces func(ctx context.Context, pod *corev1.Pod) (int, error)
 	// DefaultUser is the user and group of Pods whose template names none. Nil: the cluster assigns one.
 	DefaultUser *int64
 }

@@ -23,8 +23,8 @@ type runtimeState struct {
 	binding    *rbacv1.RoleBinding
 	// pods carry the label of the Runtime, in no particular order.
 	pods []corev1.Pod
-	// runsByPod counts the active Runs of ready Pods, by the Pod's name. It is nil unless the Runtime is scaled down.
-	runsByPod map[string]int
+	// loadByPod says what keeps ready Pods busy, by the Pod's name. It is nil unless the Runtime is scaled down.
+	loadByPod map[string]podLoad
 	// claim is the claim that is the workspace; nil when that is another kind of volume, or the claim is not there.
 	claim *corev1.PersistentVolumeClaim
 }
@@ -51,7 +51,7 @@ func (r *RuntimeReconciler) load(ctx context.Context, runtime *corev1alpha1.Runt
 	}
 	seen.pods = pods.Items
 	if scalesDown(runtime, seen) {
-		if seen.runsByPod, err = r.countRuns(ctx, seen.pods); err != nil {
+		if seen.loadByPod, err = r.weigh(ctx, seen.pods); err != nil {
 			return nil, err
 		}
 	}

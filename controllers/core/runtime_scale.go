@@ -41,23 +41,35 @@ func scalesDown(runtime *corev1alpha1.Runtime, seen *runtimeState) bool {
 	return seen.deployment != nil && seen.deployment.Spec.Replicas != nil && 0 < desired && desired < *seen.deployment.Spec.Replicas
 }
 
-// calculateMarks chooses the Pods that a scale-down is to take: those with the fewest Runs, and of these the newest, as a
+// podLoad is what keeps a Pod from being idle. The fewer of each, the less is lost with it.
+type podLoad struct {
+	// workspaces are bound to the Pod, and lost with it.
+	workspaces int
+	// runs are active on the Pod, which waits for them as long as it may.
+	runs int
+}
+
+func (l podLoad) compare(other podLoad) int {
+	return cmp.Or(cmp.Compare(l.workspaces, other.workspaces), cmp.Compare(l.runs, other.runs))
+}
+
+// calculateMarks chooses the Pods that a scale-down is to take: those with the least load, and of these the newest, as a
 // ReplicaSet does. It returns what has to be written for that.
 //
 //  1. Pods that are going already, or have ended, do not count.
 //  2. Pods that are not ready go first whatever they cost, so that only the ready ones beyond the replicas are chosen.
-//  3. Where all ready Pods have the same number of Runs, it does not matter which of them go.
+//  3. Where all ready Pods have the same load, it does not matter which of them go.
 func calculateMarks(runtime *corev1alpha1.Runtime, seen *runtimeState) []mark {
 	ready := readyPods(seen.pods)
 	takes := len(ready) - int(runtime.DesiredReplicas())
 	if takes <= 0 || takes == len(ready) {
 		return nil
 	}
-	runs := func(pod *corev1.Pod) int { return seen.runsByPod[pod.Name] }
+	load := func(pod *corev1.Pod) podLoad { return seen.loadByPod[pod.Name] }
 	slices.SortFunc(ready, func(a, b *corev1.Pod) int {
-		return cmp.Or(cmp.Compare(runs(a), runs(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(load(a).compare(load(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
-	if runs(ready[0]) == runs(ready[len(ready)-1]) {
+	if load(ready[0]) == load(ready[len(ready)-1]) {
 		return nil
 	}
 	lowest := int32(math.MaxInt32)
@@ -94,10 +106,11 @@ func deletionCost(pod *corev1.Pod) int32 {
 	return int32(cost)
 }
 
-// countRuns counts the active Runs of each ready Pod, by the Pod's name. It looks at nothing but how many there are.
-func (r *RuntimeReconciler) countRuns(ctx context.Context, pods []corev1.Pod) (map[string]int, error) {
-	runsByPod := map[string]int{}
+// weigh returns the load of each ready Pod, by the Pod's name. It looks at nothing of Runs but how many there are.
+func (r *RuntimeReconciler) weigh(ctx context.Context, pods []corev1.Pod) (map[string]podLoad, error) {
+	loadByPod := map[string]podLoad{}
 	for _, pod := range readyPods(pods) {
+		var load podLoad
 		var runs corev1alpha1.RunList
 		err := r.Client.List(ctx, &runs, client.InNamespace(pod.Namespace), client.MatchingFields{indexRunPod: pod.Name}, client.UnsafeDisableDeepCopy)
 		if err != nil {
@@ -105,11 +118,17 @@ func (r *RuntimeReconciler) countRuns(ctx context.Context, pods []corev1.Pod) (m
 		}
 		for i := range runs.Items {
 			if runs.Items[i].Status.AssignedPodUID == string(pod.UID) {
-				runsByPod[pod.Name]++
+				load.runs++
 			}
 		}
+		if r.BoundWorkspaces != nil {
+			if load.workspaces, err = r.BoundWorkspaces(ctx, pod); err != nil {
+				return nil, fmt.Errorf("counting the workspaces of Pod %s: %w", pod.Name, err)
+			}
+		}
+		loadByPod[pod.Name] = load
 	}
-	return runsByPod, nil
+	return loadByPod, nil
 }
 
 // mark writes the marks. What can never be written, or has no Pod any more, is passed over: which Pods go is a

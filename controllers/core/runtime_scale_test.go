@@ -43,36 +43,38 @@ func TestCalculateMarks(t *testing.T) {
 	cases := map[string]struct {
 		replicas int32
 		pods     []corev1.Pod
-		runs     map[string]int
+		load     map[string]podLoad
 		want     map[string]int32
 	}{
 		"the idle ones go": {2, []corev1.Pod{aged("a", 0, true, 0), aged("b", 1, true, 0), aged("c", 2, true, 0), aged("d", 3, true, 0)},
-			map[string]int{"b": 1, "d": 3}, map[string]int32{"a": -1, "c": -1}},
+			map[string]podLoad{"b": {runs: 1}, "d": {runs: 3}}, map[string]int32{"a": -1, "c": -1}},
 		"where none is idle, those with the fewest Runs go": {1, []corev1.Pod{aged("a", 0, true, 0), aged("b", 1, true, 0), aged("c", 2, true, 0)},
-			map[string]int{"a": 4, "b": 1, "c": 2}, map[string]int32{"b": -1, "c": -1}},
+			map[string]podLoad{"a": {runs: 4}, "b": {runs: 1}, "c": {runs: 2}}, map[string]int32{"b": -1, "c": -1}},
 		"of two that are alike the newer one goes": {2, []corev1.Pod{aged("a", 0, true, 0), aged("b", 1, true, 0), aged("c", 2, true, 0)},
-			map[string]int{"c": 1}, map[string]int32{"b": -1}},
+			map[string]podLoad{"c": {runs: 1}}, map[string]int32{"b": -1}},
 		"where all are idle nothing is written": {1, []corev1.Pod{aged("a", 0, true, 0), aged("b", 1, true, 0)}, nil, nil},
 		"where all are alike nothing is written": {1, []corev1.Pod{aged("a", 0, true, 0), aged("b", 1, true, 0)},
-			map[string]int{"a": 2, "b": 2}, nil},
+			map[string]podLoad{"a": {runs: 2}, "b": {runs: 2}}, nil},
+		"a workspace is worth more than any number of Runs": {1, []corev1.Pod{aged("a", 0, true, 0), aged("b", 1, true, 0), aged("c", 2, true, 0)},
+			map[string]podLoad{"a": {runs: 4}, "b": {runs: 1}, "c": {workspaces: 1}}, map[string]int32{"a": -1, "b": -1}},
 		"those that are not ready go anyway": {2, []corev1.Pod{aged("a", 0, true, 0), aged("b", 1, true, 0), aged("c", 2, false, 0)},
-			map[string]int{"a": 1}, nil},
-		"one that is leaving does not count": {2, []corev1.Pod{aged("a", 0, true, 0), aged("b", 1, true, 0), leaving}, map[string]int{"a": 1}, nil},
-		"fewer Pods than replicas":           {3, []corev1.Pod{aged("a", 0, true, 0), aged("b", 1, true, 0)}, map[string]int{"a": 1}, nil},
+			map[string]podLoad{"a": {runs: 1}}, nil},
+		"one that is leaving does not count": {2, []corev1.Pod{aged("a", 0, true, 0), aged("b", 1, true, 0), leaving}, map[string]podLoad{"a": {runs: 1}}, nil},
+		"fewer Pods than replicas":           {3, []corev1.Pod{aged("a", 0, true, 0), aged("b", 1, true, 0)}, map[string]podLoad{"a": {runs: 1}}, nil},
 		"what an earlier scale-down left on a Pod that stays is gone below": {1, []corev1.Pod{aged("a", 0, true, -1), aged("b", 1, true, 0)},
-			map[string]int{"a": 1}, map[string]int32{"b": -2}},
-		"what is low enough stays": {1, []corev1.Pod{aged("a", 0, true, 0), aged("b", 1, true, -1)}, map[string]int{"a": 1}, nil},
+			map[string]podLoad{"a": {runs: 1}}, map[string]int32{"b": -2}},
+		"what is low enough stays": {1, []corev1.Pod{aged("a", 0, true, 0), aged("b", 1, true, -1)}, map[string]podLoad{"a": {runs: 1}}, nil},
 		"somebody has given all the same cost": {1, []corev1.Pod{aged("a", 0, true, 100), aged("b", 1, true, 100)},
-			map[string]int{"a": 1}, map[string]int32{"b": 99}},
-		"nonsense counts as nothing": {1, []corev1.Pod{aged("a", 1, true, 0), odd}, map[string]int{"a": 1}, map[string]int32{"odd": -1}},
+			map[string]podLoad{"a": {runs: 1}}, map[string]int32{"b": 99}},
+		"nonsense counts as nothing": {1, []corev1.Pod{aged("a", 1, true, 0), odd}, map[string]podLoad{"a": {runs: 1}}, map[string]int32{"odd": -1}},
 		"nothing is below the lowest": {1, []corev1.Pod{aged("a", 0, true, -2147483648), aged("b", 1, true, 0)},
-			map[string]int{"a": 1}, map[string]int32{"b": -2147483648}},
+			map[string]podLoad{"a": {runs: 1}}, map[string]int32{"b": -2147483648}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			runtime := runtimeWith(func(r *corev1alpha1.Runtime) { r.Spec.Replicas = ptr.To(tc.replicas) })
 			var got map[string]int32
-			for _, m := range calculateMarks(runtime, &runtimeState{pods: tc.pods, runsByPod: tc.runs}) {
+			for _, m := range calculateMarks(runtime, &runtimeState{pods: tc.pods, loadByPod: tc.load}) {
 				if got == nil {
 					got = map[string]int32{}
 				}

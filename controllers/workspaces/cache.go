@@ -55,6 +55,24 @@ func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
+// CountBound returns a function that counts the workspaces that are bound to a Pod, from the cache behind reader.
+func CountBound(reader client.Reader) func(ctx context.Context, pod *corev1.Pod) (int, error) {
+	return func(ctx context.Context, pod *corev1.Pod) (int, error) {
+		var bound workspacesv1alpha1.PersistentWorkspaceList
+		err := reader.List(ctx, &bound, client.InNamespace(pod.Namespace), client.MatchingFields{indexPod: pod.Name}, client.UnsafeDisableDeepCopy)
+		if err != nil {
+			return 0, fmt.Errorf("listing the workspaces of Pod %s: %w", pod.Name, err)
+		}
+		n := 0
+		for i := range bound.Items {
+			if bound.Items[i].IsBoundTo(pod.Name, string(pod.UID)) {
+				n++
+			}
+		}
+		return n, nil
+	}
+}
+
 func useOf(o client.Object) []string {
 	run, ok := o.(*corev1alpha1.Run)
 	switch {
