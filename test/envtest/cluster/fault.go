@@ -5,12 +5,18 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
 )
+
+// IsEvent tells whether a request writes an event.
+func IsEvent(r *http.Request) bool {
+	return r.Method != http.MethodGet && strings.HasPrefix(r.URL.Path, "/apis/events.k8s.io/")
+}
 
 // ErrKilled is what a component that was cut off gets for every write.
 var ErrKilled = errors.New("killed by the test")
@@ -22,7 +28,7 @@ type RoundTripper func(*http.Request) (*http.Response, error)
 func (r RoundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }
 
 // Fault lets a number of writes of a component through and then cuts the component off, as if it had been killed: either
-// before its next write leaves, or after that write was carried out and before the answer is seen.
+// before its next write leaves, or after that write was carried out and before the answer is seen. Events do not count.
 type Fault struct {
 	// Tripped is closed at the fatal write.
 	Tripped chan struct{}
@@ -42,11 +48,27 @@ func NewFault(allowed int, answerLost bool) *Fault {
 // Wrap puts the fault into a component's way to the API server.
 func (f *Fault) Wrap(next http.RoundTripper) http.RoundTripper {
 	return RoundTripper(func(r *http.Request) (*http.Response, error) {
-		if r.Method == http.MethodGet {
+		switch {
+		case r.Method == http.MethodGet:
 			return next.RoundTrip(r)
+		case IsEvent(r):
+			return f.event(next, r)
+		default:
+			return f.write(next, r)
 		}
-		return f.write(next, r)
 	})
+}
+
+// event lets an event through until the component is cut off, and counts none: a component that is started anew tells of
+// everything that happened lately, in whichever namespace.
+func (f *Fault) event(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+	f.mu.Lock()
+	dead := f.dead
+	f.mu.Unlock()
+	if dead {
+		return nil, ErrKilled
+	}
+	return next.RoundTrip(r)
 }
 
 func (f *Fault) write(next http.RoundTripper, r *http.Request) (*http.Response, error) {

@@ -43,13 +43,13 @@ func created(t *testing.T, namespace, name string) *corev1alpha1.Run {
 	return run
 }
 
-// countEvents counts the requests that write events.
-func countEvents(count *atomic.Int32) func(*manager.Options) {
+// onEvents calls do in place of every request that writes an event in a namespace.
+func onEvents(namespace string, do func(r *http.Request, send http.RoundTripper) (*http.Response, error)) func(*manager.Options) {
 	return func(o *manager.Options) {
 		o.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 			return cluster.RoundTripper(func(r *http.Request) (*http.Response, error) {
-				if r.Method != http.MethodGet && strings.HasPrefix(r.URL.Path, "/apis/events.k8s.io/") {
-					count.Add(1)
+				if cluster.IsEvent(r) && strings.Contains(r.URL.Path, "/namespaces/"+namespace+"/") {
+					return do(r, next)
 				}
 				return next.RoundTrip(r)
 			})
@@ -57,11 +57,19 @@ func countEvents(count *atomic.Int32) func(*manager.Options) {
 	}
 }
 
+// countEvents counts the requests that write events in a namespace.
+func countEvents(namespace string, count *atomic.Int32) func(*manager.Options) {
+	return onEvents(namespace, func(r *http.Request, send http.RoundTripper) (*http.Response, error) {
+		count.Add(1)
+		return send.RoundTrip(r)
+	})
+}
+
 // TestEventsTellOnceHowRunsEnd ends Runs in all ways while a manager looks on, and after it, and starts further managers.
 func TestEventsTellOnceHowRunsEnd(t *testing.T) {
 	var written atomic.Int32
-	stop := startManager(t, countEvents(&written))
 	ns := shared.Namespace(t)
+	stop := startManager(t, countEvents(ns, &written))
 	pod, leaves := shared.RuntimePod(t, ns, "sh", "stays"), shared.RuntimePod(t, ns, "sh", "a")
 	finish(t, created(t, ns, "succeeded"), pod, map[string]any{"phase": "Succeeded"})
 	finish(t, created(t, ns, "failed"), pod, failed())
@@ -96,7 +104,7 @@ func TestEventsTellOnceHowRunsEnd(t *testing.T) {
 	want["run/unseen"] = []string{"Warning ScriptFailed: exit code 3; cannot open x"}
 	for i := range 2 {
 		written.Store(0)
-		stop = startManager(t, countEvents(&written))
+		stop = startManager(t, countEvents(ns, &written))
 		shared.ExpectEvents(t, ns, want, nil)
 		// What was there is told before what comes.
 		last := created(t, ns, "last-"+strconv.Itoa(i))
@@ -110,6 +118,22 @@ func TestEventsTellOnceHowRunsEnd(t *testing.T) {
 	if got := written.Load(); got > 8 {
 		t.Errorf("a manager that is started anew sent %d events", got)
 	}
+}
+
+// TestAnEventThatIsLostIsToldByTheNextManager ends a manager between what it stores and what it tells.
+func TestAnEventThatIsLostIsToldByTheNextManager(t *testing.T) {
+	ns := shared.Namespace(t)
+	lost := make(chan struct{}, 100)
+	stop := startManager(t, onEvents(ns, func(*http.Request, http.RoundTripper) (*http.Response, error) {
+		lost <- struct{}{}
+		return nil, cluster.ErrKilled
+	}))
+	cancel(t, created(t, ns, "r"))
+	awaitEnd(t, ns, "r")
+	<-lost
+	stop()
+	startManager(t)
+	shared.ExpectEvents(t, ns, map[string][]string{"run/r": {"Normal Cancelled: cancelled before it was assigned to a Pod"}}, nil)
 }
 
 // TestEventsTellOfARuntime follows a Runtime through trouble, twice.

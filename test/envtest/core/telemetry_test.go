@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	"kruntimes.io/kruntimes/config"
 	"kruntimes.io/kruntimes/devcluster/pki"
@@ -104,6 +105,20 @@ func TestMetricsUseTheCertificateThatIsGiven(t *testing.T) {
 	})
 }
 
+// timeouts counts the Runs by which awaitCounting sees that the manager counts.
+const timeouts = "kruntimes_run_finished_total phase=Timeout reason=Timeout"
+
+// awaitCounting ends Runs until the manager counts them: metrics are served before its controllers start.
+func awaitCounting(t *testing.T, namespace string, pod *corev1.Pod, count func() float64) {
+	t.Helper()
+	first, made := count(), 0
+	cluster.Eventually(t, "the manager to count", func(context.Context) (bool, error) {
+		made++
+		finish(t, created(t, namespace, fmt.Sprintf("marker-%d", made)), pod, map[string]any{"phase": "Timeout", "reason": "Timeout"})
+		return count() > first, nil
+	})
+}
+
 // TestRunsAreCounted counts what became of Runs since a manager has started, and not what was there before.
 func TestRunsAreCounted(t *testing.T) {
 	ns := shared.Namespace(t)
@@ -112,6 +127,7 @@ func TestRunsAreCounted(t *testing.T) {
 	finish(t, created(t, ns, "before"), pod, failed())
 	address, option := serving(t)
 	startManager(t, option)
+	awaitCounting(t, ns, pod, func() float64 { return cluster.Metrics(t, address, token)[timeouts] })
 	before := cluster.Metrics(t, address, token)
 	scheduled, started, ended := time.Now().Add(time.Second), time.Now().Add(time.Second+20*time.Millisecond), time.Now().Add(3*time.Second)
 	success := map[string]any{"phase": "Succeeded", "scheduledTime": stamp(scheduled), "startTime": stamp(started), "completionTime": stamp(ended)}
@@ -139,6 +155,9 @@ func TestRunsAreCounted(t *testing.T) {
 		for name, value := range got {
 			if sum, ok := strings.CutSuffix(name, " sum"); ok {
 				sums[sum] = value
+				delete(got, name)
+			}
+			if strings.Contains(name, "phase=Timeout") { // the last markers
 				delete(got, name)
 			}
 		}
