@@ -32,6 +32,10 @@ func TestCleanupRule1LastUsedTimeOncePerIdlePeriod(t *testing.T) {
 		"what an earlier workspace of that name was used for does not count": {bound().usedUntil(createdAt.Add(-time.Minute)), onPod(nil)},
 		"the clock of the node is a little ahead": {
 			bound().usedUntil(now.Add(20 * time.Second)), onPod(func(o *outcome) { o.Recheck = 23 * time.Second })},
+		"a fraction of a second is rounded up": {
+			bound().usedUntil(now.Add(-hour).Add(time.Microsecond)), onPod(func(o *outcome) { o.LastUsed = "11:00:01" })},
+		"what was rounded up is not written again": {
+			bound().usedUntil(now.Add(-hour).Add(time.Microsecond)).next(), onPod(func(o *outcome) { o.LastUsed = "11:00:01" })},
 		"the clock of the node is far ahead": {bound().usedUntil(now.Add(hour)), onPod(func(o *outcome) { o.LastUsed = "13:00:00" })},
 	})
 	if d := calculate(&noted.observation); !cmp.Equal(d.status, noted.workspace.Status) {

@@ -30,7 +30,7 @@ func expires(o *observation, d *decision) bool {
 			d.recheck = wait
 			return false
 		}
-		d.status.LastUsedTime = &metav1.MicroTime{Time: use}
+		d.status.LastUsedTime = &metav1.Time{Time: roundUp(use)}
 	}
 	ttl := w.Spec.TTLSecondsAfterUnused
 	if w.Spec.CleanupPolicy != workspacesv1alpha1.CleanupDeleteAfterTTL || ttl == nil {
@@ -49,6 +49,9 @@ func isNewUse(w *workspacesv1alpha1.PersistentWorkspace, use time.Time) bool {
 	last := w.Status.LastUsedTime
 	return use.After(w.CreationTimestamp.Time) && (last == nil || use.After(last.Time))
 }
+
+// roundUp returns the first whole second that is not before t: no workspace is released early.
+func roundUp(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(time.Second) }
 
 // unusedSince is when the unused time of a workspace began: with its last use, or when it was bound or lost.
 func unusedSince(s *workspacesv1alpha1.PersistentWorkspaceStatus) time.Time {

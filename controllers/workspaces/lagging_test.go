@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -342,7 +343,7 @@ func (l *lagging) reconcile() {
 	request, _ := l.queue.Get()
 	l.queue.Done(request)
 	l.timer = time.Time{}
-	result, err := l.reconciler.Reconcile(l.t.Context(), request)
+	result, err := l.reconciler.Reconcile(logr.NewContext(l.t.Context(), logr.Discard()), request)
 	switch {
 	case err != nil && !errors.Is(err, errLost):
 		l.t.Fatal(err)

@@ -109,10 +109,10 @@ type PersistentWorkspaceStatus struct {
 	// +kubebuilder:validation:MaxLength=512
 	Path string `json:"path,omitempty"`
 
-	// lastUsedTime is the completionTime of the last Run that used the workspace. Written once when its last active Run
-	// has finished, a few seconds late.
+	// lastUsedTime is the completionTime of the last Run that used the workspace, in whole seconds, rounded up. Written once
+	// when its last active Run has finished, a few seconds late. Unset: no Run has used it yet.
 	// +optional
-	LastUsedTime *metav1.MicroTime `json:"lastUsedTime,omitempty"`
+	LastUsedTime *metav1.Time `json:"lastUsedTime,omitempty"`
 
 	// conditions: Bound and Available. Keyed by type.
 	// +optional

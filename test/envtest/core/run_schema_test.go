@@ -61,7 +61,8 @@ func TestRunSpec(t *testing.T) {
 		"a git source over ssh":      {`{"runtime":"sh","source":{"git":{"url":"ssh://git@example.com/r.git"}},"mode":{"task":{"entrypoint":"a"}}}`, ""},
 		"a script of 256 KiB":        {`{"runtime":"sh","source":{"inline":"` + strings.Repeat("x", 262144) + `"}}`, ""},
 		"all durations and a policy": {`{` + commandRun + `,"timeout":"1h30m","retryPolicy":{"maxAttempts":3,"backoff":"0s","maxBackoff":"5m","retryOn":["ScriptFailed"]}}`, ""},
-		"a workspace by name":        {`{` + commandRun + `,"workspace":{"name":"w"}}`, "spec.workspace cannot be used: the workspaces group is not enabled"},
+		"a workspace by name":        {`{` + commandRun + `,"workspace":{"name":"w"}}`, ""},
+		"a workspace in full":        {`{` + commandRun + `,"workspace":{"name":"w","kind":"PersistentWorkspace","apiGroup":"workspaces.kruntimes.io/v1alpha1"}}`, ""},
 		"an artifact input":          {input(good, "in/a..b"), ""},
 		"affinity":                   {affinity(`{"labelSelector":{"matchLabels":{"a":"b"}},"topologyKey":"kruntimes.io/runtime-pod"}`), ""},
 

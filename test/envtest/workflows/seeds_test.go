@@ -107,8 +107,7 @@ func apply(t *testing.T, u *unstructured.Unstructured, owner string) {
 	}
 }
 
-// TestTheWorkspacesOfTheDesignAreAccepted covers Runtime and Run. Without the workspaces group a Run with a workspace is
-// refused for that reason only.
+// TestTheWorkspacesOfTheDesignAreAccepted covers Runtime and Run; test/envtest/workspaces has PersistentWorkspace.
 func TestTheWorkspacesOfTheDesignAreAccepted(t *testing.T) {
 	ns := shared.Namespace(t)
 	warm := &unstructured.Unstructured{Object: fromYAML(t, seed(t, "runtime"))}
@@ -119,7 +118,7 @@ func TestTheWorkspacesOfTheDesignAreAccepted(t *testing.T) {
 	run := &unstructured.Unstructured{Object: fromYAML(t, seed(t, "run-with-workspace"))}
 	run.SetNamespace(ns)
 	err := shared.Admin().Create(t.Context(), run.DeepCopy(), client.DryRunAll, client.FieldValidation("Strict"))
-	expectError(t, "a Run with a workspace", err, "spec.workspace cannot be used: the workspaces group is not enabled")
+	expectError(t, "a Run with a workspace", err, "")
 
 	unstructured.RemoveNestedField(run.Object, "spec", "workspace")
 	affinity := fromYAML(t, seed(t, "run-with-affinity"))["spec"].(map[string]any)["affinity"]

@@ -188,7 +188,7 @@ func TestStatuses(t *testing.T) {
 		"another Pod with all of it": {"bound", `{"boundPod":"b","boundPodUID":"other","path":"/p"}`, "boundPod never changes"},
 		"no Pod":                     {"bound", `{"boundPod":null,"boundPodUID":null,"path":null}`, "boundPod never changes"},
 		"back to Pending":            {"bound", `{"phase":"Pending","boundPod":null,"boundPodUID":null,"path":null}`, "this phase cannot follow the one before"},
-		"last used":                  {"bound", `{"lastUsedTime":"2026-07-06T12:00:00.000000Z"}`, ""},
+		"last used":                  {"bound", `{"lastUsedTime":"2026-07-06T12:00:00Z"}`, ""},
 		"last used, not as a time":   {"bound", `{"lastUsedTime":"yesterday"}`, "status.lastUsedTime"},
 		"two conditions of a type": {"bound", `{"conditions":[{"type":"Bound","status":"True","reason":"Bound","message":"","lastTransitionTime":"2026-07-06T12:00:00Z"},` +
 			`{"type":"Bound","status":"False","reason":"Bound","message":"","lastTransitionTime":"2026-07-06T12:00:00Z"}]}`, "Duplicate value"},
@@ -250,5 +250,29 @@ func TestTheTableOfWorkspaces(t *testing.T) {
 		"Policy": "DeleteAfterTTL", "TTL": float64(60)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestTheManifestOfTheDesignIsAccepted has the manifest of the design, in the group of its kind, with a Pod that is there.
+func TestTheManifestOfTheDesignIsAccepted(t *testing.T) {
+	ns := shared.Namespace(t)
+	const status = `
+phase: Bound
+runtime: bash
+boundPod: runtime-bash-7f587b4668-njcks
+boundPodUID: 2c24c1f0-9f8f-4f80-82d5-3dd16a12d1e6
+path: /workspace/persistent/ci-build-workspace
+lastUsedTime: "2026-07-06T12:00:00Z"
+`
+	u := manifest(t, ns, "ci-build-workspace", `{runtime: bash, mode: RuntimePodLocal, ttlSecondsAfterUnused: 3600, cleanupPolicy: DeleteAfterTTL}`)
+	expectError(t, "the spec", shared.Admin().Create(t.Context(), u, client.FieldValidation("Strict")), "")
+	want := manifest(t, ns, "", status).Object["spec"]
+	patch, err := json.Marshal(map[string]any{"status": want})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectError(t, "the status", shared.Admin().Status().Patch(t.Context(), u, mergePatch(string(patch))), "")
+	if diff := cmp.Diff(want, u.Object["status"]); diff != "" {
+		t.Errorf("stored (-want +got):\n%s", diff)
 	}
 }
