@@ -154,8 +154,8 @@ func TestAffinityAgainstAModel(t *testing.T) {
 				w.engine.runGone(r.UID)
 			}
 		}
-		if q := w.engine.queue.Len(); q != 0 || len(w.engine.unexplained) != 0 {
-			t.Fatalf("seed %d: %d Runs and %d Runtimes are left", seed, q, len(w.engine.unexplained))
+		if q := w.engine.queue.Len(); q != 0 || w.engine.unexplained.len() != 0 {
+			t.Fatalf("seed %d: %d Runs and %d Runtimes are left", seed, q, w.engine.unexplained.len())
 		}
 	}
 }

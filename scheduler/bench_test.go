@@ -145,7 +145,7 @@ func BenchmarkNotices(b *testing.B) {
 	w, _ := crowd(b)
 	for range b.N {
 		for rt := range benchRuntimes {
-			w.engine.unexplained[types.NamespacedName{Namespace: "n", Name: fmt.Sprintf("rt%02d", rt)}] = true
+			w.engine.unexplained.add(types.NamespacedName{Namespace: "n", Name: fmt.Sprintf("rt%02d", rt)})
 		}
 		w.engine.notices(tellIdle)
 	}

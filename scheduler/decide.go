@@ -94,14 +94,16 @@ func (e *engine) reject(info *framework.RunInfo, order queue.Order, d *framework
 		t.refusals++
 		e.delay(t, now.Add(retryIn(t.refusals)))
 	} else {
-		e.queue.Park(info, order, queue.Verdict{Class: d.Class, Line: d.Line, WakeOn: d.WakeOn, FreedOn: d.FreedOn})
+		e.queue.Park(info, order, queue.Verdict{
+			Class: d.Class, Line: d.Line, WakeOn: d.WakeOn, FreedOn: d.FreedOn, Closed: d.Closed, FullOn: d.FullOn,
+		})
 		if t.line != d.Line {
 			t.line = d.Line
 			e.book.Wait(info.UID, t.group(), t.since, told(t.run))
 		}
 	}
 	e.reviewHold(info, d)
-	e.unexplained[info.RuntimeKey()] = true
+	e.unexplained.add(info.RuntimeKey())
 }
 
 // bound takes in that the API server has stored an assignment, under a version.

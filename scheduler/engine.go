@@ -41,9 +41,8 @@ type engine struct {
 	queue *queue.Queue
 	book  *explain.Book
 	runs  map[types.UID]*trackedRun
-	// unexplained are the Runtimes that have waiting Runs on which the verdicts are not concluded yet. It is true for those
-	// that have changed since the last ones were.
-	unexplained map[types.NamespacedName]bool
+	// unexplained are the Runtimes that have waiting Runs on which the verdicts are not concluded yet.
+	unexplained *agenda
 	// youngestPlaced tells whether a waiting Run was overtaken.
 	youngestPlaced youngest
 	// nextSweep is when the safety net tries everything.
@@ -103,7 +102,7 @@ func newEngine(rules *framework.Framework, c clock.PassiveClock) *engine {
 		clock: c, rules: rules, meters: newMeters(), wake: make(chan struct{}, 1),
 		cache: cache.New(), queue: queue.New(), book: explain.New(),
 		runs:           map[types.UID]*trackedRun{},
-		unexplained:    map[types.NamespacedName]bool{},
+		unexplained:    newAgenda(),
 		youngestPlaced: youngest{},
 		leaving:        leavers{until: map[types.UID]time.Time{}},
 		nextSweep:      c.Now().Add(safetyNet),
@@ -180,7 +179,7 @@ func (e *engine) settle(t *trackedRun) {
 		e.signal()
 	}
 	e.book.Wait(run.UID, t.group(), t.since, told(run))
-	e.unexplained[t.info.RuntimeKey()] = true
+	e.unexplained.add(t.info.RuntimeKey())
 }
 
 // runGone takes in that a Run is not among the unfinished any more. Unless it is known to have finished, which runFinished
@@ -225,7 +224,7 @@ func (e *engine) stopWaiting(t *trackedRun) {
 // nothing, so that nobody else would.
 func (e *engine) forgetUnexplained(key types.NamespacedName) {
 	if !e.queue.HasAny(key) {
-		delete(e.unexplained, key)
+		e.unexplained.drop(key)
 	}
 }
 
@@ -307,7 +306,7 @@ func (e *engine) changed(c cache.Change) {
 	woken := false
 	if c.Runtime.Name != "" {
 		if e.queue.HasAny(c.Runtime) {
-			e.unexplained[c.Runtime] = true
+			e.unexplained.add(c.Runtime)
 		}
 		woken = e.queue.Wake(c.Runtime, c.Events, c.Pod)
 	}
@@ -319,7 +318,7 @@ func (e *engine) changed(c cache.Change) {
 	}
 	if c.Workspace.Name != "" {
 		for _, runtime := range e.queue.WakeForWorkspace(c.Workspace) {
-			e.unexplained[runtime] = true
+			e.unexplained.add(runtime)
 			woken = true
 		}
 	}

@@ -1,12 +1,9 @@
 package scheduler
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/scheduler/explain"
@@ -20,12 +17,19 @@ type notice struct {
 	verdict explain.Verdict
 }
 
-// notices concludes why Runs wait, for every Runtime that has changed since the last call, and returns at most limit
-// Runs that are to be told.
+// maxConclusions bounds what one call of notices concludes. Unit: cycles; eight lines of a class count as one.
+const maxConclusions = 64
+
+// notices concludes why Runs wait, for Runtimes that have changed, and returns at most limit Runs that are to be told. With
+// many Runtimes, or many classes of Runs in one, the next call goes on.
 func (e *engine) notices(limit int) []notice {
 	now := e.clock.Now()
-	for _, key := range e.unexplainedKeys() {
-		e.conclude(key, now)
+	budget := maxConclusions
+	for range e.runtimesToExplain() {
+		if budget <= 0 {
+			break
+		}
+		budget -= e.concludeNext(budget, now)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -38,26 +42,32 @@ func (e *engine) notices(limit int) []notice {
 	return out
 }
 
-// unexplainedKeys returns the Runtimes on whose waiting Runs there is something to conclude.
-func (e *engine) unexplainedKeys() []types.NamespacedName {
+// runtimesToExplain is the number of Runtimes on whose waiting Runs there is something to conclude.
+func (e *engine) runtimesToExplain() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.Collect(maps.Keys(e.unexplained))
+	return e.unexplained.len()
 }
 
-// conclude runs a cycle for one Run of each class that waits for an event, on what is known now: the words may have
-// changed though nothing has happened that helps, for instance because a Pod's image cannot be pulled. When there are
-// many classes or lines, the next call goes on, until it has come by all of them since the last change.
-func (e *engine) conclude(key types.NamespacedName, now time.Time) {
+// concludeNext runs a cycle for one Run of each class that waits for an event, of the Runtime whose turn it is, on what is
+// known now: the words may have changed though nothing has happened that helps, for instance because a Pod's image cannot be
+// pulled. It returns what that has cost. When there are more classes or lines, the Runtime gets another turn, until all were
+// come by since the last change.
+func (e *engine) concludeNext(budget int, now time.Time) (cost int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	waiting, more := e.queue.Waiting(key, e.unexplained[key])
-	delete(e.unexplained, key)
+	turn, ok := e.unexplained.take()
+	if !ok {
+		return 0
+	}
+	key := turn.key
+	waiting, more := e.queue.Waiting(key, turn.changed, budget)
 	if more {
-		e.unexplained[key] = false
+		e.unexplained.put(key, false)
 	}
 	var crowded []crowding
 	for _, w := range waiting {
+		cost += 1 + len(w.Lines)/8
 		info := w.Run
 		result := e.rules.Schedule(e.cache.SnapshotFor(info, now), info)
 		if result.Pod != nil {
@@ -81,6 +91,7 @@ func (e *engine) conclude(key types.NamespacedName, now time.Time) {
 		}
 	}
 	e.considerHold(key, crowded, now)
+	return cost
 }
 
 // explainBackoff tells a Run that was handed back when it is tried again.

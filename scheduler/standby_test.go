@@ -21,9 +21,9 @@ func TestAStandbyForgetsWhatHasGone(t *testing.T) {
 		w.finish(name)
 	}
 	e := w.engine
-	if len(e.runs) != 0 || e.queue.Len() != 0 || e.book.Len() != 0 || len(e.unexplained) != 0 {
+	if len(e.runs) != 0 || e.queue.Len() != 0 || e.book.Len() != 0 || e.unexplained.len() != 0 {
 		t.Errorf("%d Runs, %d queued, %d waiting, %d Runtimes to explain are left",
-			len(e.runs), e.queue.Len(), e.book.Len(), len(e.unexplained))
+			len(e.runs), e.queue.Len(), e.book.Len(), e.unexplained.len())
 	}
 	// It can still do what it is there for.
 	w.add("last", "1")

@@ -29,6 +29,9 @@ type Diagnosis struct {
 	Line string
 	// FreedOn are the Pods on which room may help. Nil means any Pod.
 	FreedOn []types.UID
+	// Closed tells of whom else it is known that they fit nowhere, FullOn which Pods of FreedOn are closed for all.
+	Closed Closed
+	FullOn []types.UID
 
 	// whole is the verdict on all Pods at once, or verdicts holds one per Pod.
 	whole    *Status

@@ -108,7 +108,7 @@ func (f *Framework) Schedule(snapshot *Snapshot, run *RunInfo) Result {
 		return Result{Diagnosis: d, Cycle: c}
 	}
 	fits := make([]*PodInfo, 0, len(snapshot.Pods))
-	var d Diagnosis
+	d := Diagnosis{Closed: ClosedForAll}
 	for _, pod := range snapshot.Pods {
 		status, plugin := f.filter(c, pod)
 		if status == nil {
@@ -122,10 +122,14 @@ func (f *Framework) Schedule(snapshot *Snapshot, run *RunInfo) Result {
 			d.verdicts = make([]*Status, 0, len(snapshot.Pods))
 		}
 		d.verdicts = append(d.verdicts, status)
+		d.Closed = min(d.Closed, status.Closed)
 		events := f.wakeOn(plugin, status)
 		d.WakeOn |= events
 		if c.narrowed && events.Has(CapacityFreed) {
 			d.FreedOn = append(d.FreedOn, pod.UID)
+			if status.Closed == ClosedForAll {
+				d.FullOn = append(d.FullOn, pod.UID)
+			}
 		}
 	}
 	switch len(fits) {

@@ -29,6 +29,18 @@ func (c Code) String() string {
 	return names[c]
 }
 
+// Closed is whom a Pod does not take now.
+type Closed int
+
+const (
+	// ClosedForSome means that the verdict is about the Run, and others may fit.
+	ClosedForSome Closed = iota
+	// ClosedForMost means that no Run fits, whatever it asks for, unless something ties it to just this Pod.
+	ClosedForMost
+	// ClosedForAll means that no Run fits, whatever it asks for.
+	ClosedForAll
+)
+
 // Status is the verdict of a plugin. Nil is Success. Values are never changed, so plugins may return shared ones.
 type Status struct {
 	// Code is the kind of the verdict.
@@ -42,6 +54,8 @@ type Status struct {
 	Detail fmt.Stringer
 	// Crowded tells, about a Pod, that it would take the Run if enough of the Runs there, or kept room for, left it.
 	Crowded bool
+	// Closed tells, about a Pod, whom else it takes as little as this Run.
+	Closed Closed
 	// WakeOn, if any, narrows the events that the plugin has registered to those that help against this verdict.
 	WakeOn Events
 	// Err is the cause of an Error.

@@ -20,9 +20,9 @@ type pool struct {
 	// rounds holds all lines, as *line, those first that Waiting has not come by for the longest time; round counts its rounds.
 	rounds list.List
 	round  uint64
-	// freed are the parked classes that wait for units on any Pod, freedOn those that wait for units of the Pod.
-	freed   map[*class]struct{}
-	freedOn map[types.UID]map[*class]struct{}
+	// waitlists are the parked classes that wait for units on any Pod, or of the Pod. None is empty. Open are those that are.
+	waitlists map[types.UID]*waitlist
+	open      map[*waitlist]struct{}
 }
 
 // line is Runs whose verdicts stay the same, in order of creation.
@@ -43,10 +43,10 @@ type class struct {
 	lines ordered[*line]
 	place int
 	// parked is true while the class waits. The rest is what it waits for then.
-	parked  bool
-	wakeOn  framework.Events
-	freedOn []types.UID
-	seeks   []sought
+	parked bool
+	wakeOn framework.Events
+	waits  []*wait
+	seeks  []sought
 	// workspace is the one that the Runs of the class refer to; the zero value when there is none.
 	workspace types.NamespacedName
 }
@@ -57,8 +57,8 @@ func (q *Queue) pool(key types.NamespacedName) *pool {
 	if !ok {
 		p = &pool{
 			key: key, lines: map[string]*line{}, classes: map[string]*class{},
-			active: newOrdered(olderHead, func(c *class) *int { return &c.place }),
-			freed:  map[*class]struct{}{}, freedOn: map[types.UID]map[*class]struct{}{},
+			active:    newOrdered(olderHead, func(c *class) *int { return &c.place }),
+			waitlists: map[types.UID]*waitlist{}, open: map[*waitlist]struct{}{},
 		}
 		q.pools[key] = p
 	}
@@ -118,22 +118,27 @@ func (c *class) waiter() Waiter {
 // refresh brings the places of a line and of its class in order after the line's oldest Run may have changed.
 func (c *class) refresh(l *line) {
 	c.lines.fix(l)
-	if !c.parked {
-		c.pool.active.fix(c)
+	c.moved()
+}
+
+// moved brings the place of a class in order after its oldest Run may have changed.
+func (c *class) moved() {
+	if c.parked {
+		c.reorder()
+		return
 	}
+	c.pool.active.fix(c)
 }
 
 // join puts a line into a class.
 func (q *Queue) join(l *line, c *class) {
 	l.class = c
 	c.lines.push(l)
-	switch {
-	case c.parked:
-	case c.lines.len() == 1:
+	if !c.parked && c.lines.len() == 1 {
 		q.activate(c)
-	default:
-		c.pool.active.fix(c)
+		return
 	}
+	c.moved()
 }
 
 // leave takes a line out of its class, and the class with it when it was the last.
@@ -147,8 +152,8 @@ func (q *Queue) leave(l *line) {
 	case c.lines.len() == 0:
 		q.deactivate(c)
 		delete(c.pool.classes, c.name)
-	case !c.parked:
-		c.pool.active.fix(c)
+	default:
+		c.moved()
 	}
 }
 
@@ -161,16 +166,13 @@ func (q *Queue) park(c *class, run *framework.RunInfo, v Verdict) {
 		q.deactivate(c)
 	}
 	c.parked, c.wakeOn = true, v.WakeOn
+	q.closeBy(p, v)
 	if v.WakeOn.Has(framework.CapacityFreed) {
 		if v.FreedOn == nil {
-			p.freed[c] = struct{}{}
+			p.waitlist(anyPod).enter(c)
 		}
-		c.freedOn = v.FreedOn
 		for _, pod := range v.FreedOn {
-			if p.freedOn[pod] == nil {
-				p.freedOn[pod] = map[*class]struct{}{}
-			}
-			p.freedOn[pod][c] = struct{}{}
+			p.waitlist(pod).enter(c)
 		}
 	}
 	q.seekers.enter(c, run)
@@ -190,17 +192,10 @@ func (q *Queue) unpark(c *class) {
 
 // forgetWaits undoes park, except that the class is not active then.
 func (q *Queue) forgetWaits(c *class) {
-	p := c.pool
 	q.seekers.withdraw(c)
 	q.leaveWorkspace(c)
-	delete(p.freed, c)
-	for _, pod := range c.freedOn {
-		delete(p.freedOn[pod], c)
-		if len(p.freedOn[pod]) == 0 {
-			delete(p.freedOn, pod)
-		}
-	}
-	c.parked, c.wakeOn, c.freedOn = false, 0, nil
+	q.withdrawWaits(c)
+	c.parked, c.wakeOn = false, 0
 }
 
 // leaveWorkspace takes a class out of guests.
@@ -214,20 +209,25 @@ func (q *Queue) leaveWorkspace(c *class) {
 	c.workspace = types.NamespacedName{}
 }
 
-// activate puts a class among those to try, and gives its Runtime a turn if it has none yet.
+// activate puts a class among those to try.
 func (q *Queue) activate(c *class) {
-	p := c.pool
-	p.active.push(c)
-	if p.turn == nil {
-		p.turn = q.turns.PushBack(p)
-	}
+	c.pool.active.push(c)
+	q.review(c.pool)
 }
 
-// deactivate undoes activate. A Runtime without a class to try loses its turn at once: nobody may ever ask for it.
+// deactivate undoes activate.
 func (q *Queue) deactivate(c *class) {
-	p := c.pool
-	p.active.remove(c)
-	if p.active.len() == 0 {
+	c.pool.active.remove(c)
+	q.review(c.pool)
+}
+
+// review gives a Runtime a turn if it has a class to try. One that has none loses it at once: nobody may ever ask for it.
+func (q *Queue) review(p *pool) {
+	ready := p.active.len() > 0 || len(p.open) > 0
+	switch {
+	case ready && p.turn == nil:
+		p.turn = q.turns.PushBack(p)
+	case !ready && p.turn != nil:
 		q.turns.Remove(p.turn)
 		p.turn = nil
 	}

@@ -65,7 +65,8 @@ func TestALineThatIsWorseOffLeavesTheClass(t *testing.T) {
 
 // TestWaitingGoesRound has more classes than one call takes: each round comes by all of them once.
 func TestWaitingGoesRound(t *testing.T) {
-	const classes = 2*maxWaiters + 3
+	const limit = 64
+	const classes = 2*limit + 3
 	q := New()
 	var all []string
 	for i := range classes {
@@ -80,7 +81,7 @@ func TestWaitingGoesRound(t *testing.T) {
 		calls := 0
 		for more := true; more; calls++ {
 			var waiters []Waiter
-			waiters, more = q.Waiting(key, calls == 0)
+			waiters, more = q.Waiting(key, calls == 0, limit)
 			for _, w := range waiters {
 				got = append(got, w.Run.Name)
 			}
@@ -91,9 +92,9 @@ func TestWaitingGoesRound(t *testing.T) {
 		}
 	}
 	// A change in the middle begins a new round where the old one was.
-	q.Waiting(key, true)
-	waiters, _ := q.Waiting(key, true)
-	if got := waiters[0].Run.Name; got != fmt.Sprint(maxWaiters) {
+	q.Waiting(key, true, limit)
+	waiters, _ := q.Waiting(key, true, limit)
+	if got := waiters[0].Run.Name; got != fmt.Sprint(limit) {
 		t.Errorf("the new round begins with %s", got)
 	}
 }
@@ -112,7 +113,7 @@ func TestWaitingTakesManyLinesInTurns(t *testing.T) {
 	calls := 0
 	for more := true; more; calls++ {
 		var waiters []Waiter
-		waiters, more = q.Waiting(key, calls == 0)
+		waiters, more = q.Waiting(key, calls == 0, 9)
 		for _, w := range waiters {
 			if w.Run.Name != "0" || len(w.Lines) > maxLines {
 				t.Fatalf("call %d shows Run %s with %d lines", calls, w.Run.Name, len(w.Lines))

@@ -4,9 +4,11 @@
 // snapshot form a class: when the oldest of a class does not fit, the class is parked, and none of the others costs
 // a cycle. Runs whose verdicts stay the same for ever are a line; a class is made of lines, in order of their oldest
 // Runs. While no rule about other Runs takes a Pod away from them, lines share the class of those without such rules,
-// so that a thousand affinities that any Pod would meet cost one cycle for each freed slot, not a thousand. An event that may help unparks the classes that wait for it; they are then tried from the oldest Run on,
-// until one does not fit. So a freed slot costs one cycle for each Run that it serves and one for each class that it
-// cannot serve, however long the backlog is.
+// so that a thousand affinities that any Pod would meet cost one cycle for each freed slot, not a thousand. An event that
+// may help makes the classes that wait for it candidates; they are then tried from the oldest Run on, each until one does
+// not fit. Of the classes that wait for units, none is tried any more once it is known that no Run at all fits. So a
+// freed slot costs one cycle for each Run that it serves, one to see that it is taken, and one for each class that it is too
+// small for, however long the backlog is.
 //
 //	         Add                  Pop                    placed: it stays out
 //	(none) -------> in its class -------> with the caller ------------------->
@@ -77,6 +79,8 @@ type Verdict struct {
 	Class, Line string
 	WakeOn      framework.Events
 	FreedOn     []types.UID
+	Closed      framework.Closed
+	FullOn      []types.UID
 }
 
 // Waiter is a parked class: its oldest Run, with that one's line, and the names of some of its lines.
@@ -88,11 +92,8 @@ type Waiter struct {
 	Lines []string
 }
 
-const (
-	// maxWaiters and maxLines bound what Waiting returns.
-	maxWaiters = 64
-	maxLines   = 512
-)
+// maxLines bounds how many lines Waiting comes by.
+const maxLines = 512
 
 // New makes an empty Queue.
 func New() *Queue {
@@ -171,7 +172,8 @@ func (q *Queue) Due(now time.Time) []*framework.RunInfo {
 	return due
 }
 
-// Pop takes out the Run to try next: of the Runtime whose turn it is, the oldest in a class that is not parked.
+// Pop takes out the Run to try next: of the Runtime whose turn it is, the oldest in a class that is not parked, or waits for
+// units that have become free.
 func (q *Queue) Pop() (run *framework.RunInfo, order Order, ok bool) {
 	turn := q.turns.Front()
 	if turn == nil {
@@ -182,7 +184,11 @@ func (q *Queue) Pop() (run *framework.RunInfo, order Order, ok bool) {
 		return nil, Order{}, false // never: enqueue puts pools in only
 	}
 	q.turns.MoveToBack(turn)
-	i := p.active.first().lines.first().items.first()
+	c := p.next()
+	if c.parked {
+		q.unpark(c)
+	}
+	i := c.lines.first().items.first()
 	delete(q.items, i.run.UID)
 	q.withdraw(i)
 	return i.run, i.order, true
@@ -203,24 +209,18 @@ func (q *Queue) Park(run *framework.RunInfo, order Order, v Verdict) {
 	q.park(i.line.class, run, v)
 }
 
-// Wake unparks the classes of a Runtime that wait for one of the events; pod, if any, is where units became free. It
-// tells whether there was one.
+// Wake makes the classes of a Runtime that wait for one of the events candidates for Pop; pod, if any, is where units became
+// free. It tells whether there was one.
 func (q *Queue) Wake(runtime types.NamespacedName, events framework.Events, pod types.UID) bool {
 	p, ok := q.pools[runtime]
 	if !ok || events == 0 {
 		return false
 	}
 	woken := false
-	unpark := func(classes map[*class]struct{}) {
-		for c := range classes {
-			q.unpark(c)
-			woken = true
-		}
-	}
 	if events.Has(framework.CapacityFreed) {
-		unpark(p.freed)
-		if pod != "" {
-			unpark(p.freedOn[pod])
+		woken = q.open(p, anyPod)
+		if pod != anyPod {
+			woken = q.open(p, pod) || woken
 		}
 	}
 	others := events &^ framework.CapacityFreed
@@ -267,10 +267,10 @@ func (q *Queue) WakeAll() {
 	}
 }
 
-// Waiting goes round the lines of a Runtime and returns the parked classes that it comes by, each with those of its lines.
-// A call that begins a new round wants to see all of them again; others go on with the round that was begun. It tells
-// whether there are more.
-func (q *Queue) Waiting(runtime types.NamespacedName, begin bool) (waiters []Waiter, more bool) {
+// Waiting goes round the lines of a Runtime and returns the parked classes that it comes by, at most limit, each with those
+// of its lines. A call that begins a new round wants to see all of them again; others go on with the round that was begun.
+// It tells whether there are more.
+func (q *Queue) Waiting(runtime types.NamespacedName, begin bool, limit int) (waiters []Waiter, more bool) {
 	p, ok := q.pools[runtime]
 	if !ok {
 		return nil, false
@@ -288,7 +288,7 @@ func (q *Queue) Waiting(runtime types.NamespacedName, begin bool) (waiters []Wai
 		c := l.class
 		i, known := at[c]
 		if c.parked && !known {
-			if len(waiters) == maxWaiters {
+			if len(waiters) == limit {
 				return waiters, true
 			}
 			i = len(waiters)

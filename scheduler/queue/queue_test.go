@@ -161,16 +161,16 @@ func TestWaitingShowsTheOldestOfEachParkedClass(t *testing.T) {
 	for i, class := range []string{"a", "a", "b"} {
 		q.Add(run(fmt.Sprint(i), class), created(int64(i)))
 	}
-	if got, _ := q.Waiting(key, true); got != nil {
+	if got, _ := q.Waiting(key, true, 9); got != nil {
 		t.Errorf("nothing is parked, got %v", got)
 	}
 	r, order, _ := q.Pop()
 	q.Park(r, order, full(r))
-	got, more := q.Waiting(key, true)
+	got, more := q.Waiting(key, true, 9)
 	if more || len(got) != 1 || got[0].Run.Name != "0" {
 		t.Errorf("waiting %v, want 0 only", got)
 	}
-	if got, more := q.Waiting(key, false); more || got != nil {
+	if got, more := q.Waiting(key, false, 9); more || got != nil {
 		t.Errorf("waiting %v again in the same round", got)
 	}
 	q.WakeAll()

@@ -66,7 +66,7 @@ func (*Capacity) Filter(c *framework.Cycle, pod *framework.PodInfo) *framework.S
 		}
 		used, offered := pod.Used.Of(want.Name), pod.Capacity.Of(want.Name)
 		if want.Milli > offered-used {
-			return full(c, shortage{resource: want.Name, used: used, offered: offered})
+			return full(c, shortage{resource: want.Name, used: used, offered: offered, closed: closed(pod)})
 		}
 		if h := pod.HeldFromOthers(c.Run); h != nil && want.Milli > offered-used-h.Requests.Of(want.Name) {
 			return held
@@ -75,13 +75,25 @@ func (*Capacity) Filter(c *framework.Cycle, pod *framework.PodInfo) *framework.S
 	return nil
 }
 
+// least is what every Run requests of the resource "runs", at the least: the schema wants whole ones. Unit: thousandths.
+const least = 1000
+
+// closed tells whether the Pod has no room for any Run.
+func closed(pod *framework.PodInfo) framework.Closed {
+	const runs = string(corev1alpha1.ResourceRuns)
+	if pod.Capacity.Of(runs)-pod.Used.Of(runs) < least {
+		return framework.ClosedForAll
+	}
+	return framework.ClosedForSome
+}
+
 // full makes the verdict on a Pod. Most full Pods are equally full, so the last verdict is kept to be used again.
 func full(c *framework.Cycle, s shortage) *framework.Status {
 	if last, ok := c.Kept(Name).(*framework.Status); ok && last.Detail == s {
 		return last
 	}
 	status := &framework.Status{
-		Code: framework.Unschedulable, Reason: corev1alpha1.ReasonInsufficientCapacity, Text: TextFull, Detail: s, Crowded: true,
+		Closed: s.closed, Code: framework.Unschedulable, Reason: corev1alpha1.ReasonInsufficientCapacity, Text: TextFull, Detail: s, Crowded: true,
 	}
 	c.Keep(Name, status)
 	return status
@@ -91,6 +103,7 @@ func full(c *framework.Cycle, s shortage) *framework.Status {
 type shortage struct {
 	resource      string
 	used, offered int64
+	closed        framework.Closed
 }
 
 // String is put behind TextFull.

@@ -29,9 +29,14 @@ var (
 	_ framework.FilterPlugin    = (*Readiness)(nil)
 	_ framework.EventsPlugin    = (*Readiness)(nil)
 
-	terminating = framework.Reject(framework.Unavailable, corev1alpha1.ReasonNoReadyPods, TextTerminating)
-	nodeGone    = framework.Reject(framework.Unavailable, corev1alpha1.ReasonNoReadyPods, TextNodeGone)
+	// A workspace may tie a Run to a Pod that is terminating.
+	terminating = unavailable(framework.ClosedForMost, TextTerminating)
+	nodeGone    = unavailable(framework.ClosedForAll, TextNodeGone)
 )
+
+func unavailable(closed framework.Closed, text string) *framework.Status {
+	return &framework.Status{Code: framework.Unavailable, Closed: closed, Reason: corev1alpha1.ReasonNoReadyPods, Text: text}
+}
 
 // New makes the plugin.
 func New() *Readiness { return &Readiness{} }
@@ -80,7 +85,7 @@ func (*Readiness) Filter(c *framework.Cycle, pod *framework.PodInfo) *framework.
 	case pod.Ready:
 		return nil
 	case pod.NotReadyReason == "":
-		return framework.Reject(framework.Unavailable, corev1alpha1.ReasonNoReadyPods, TextNotReady)
+		return unavailable(framework.ClosedForAll, TextNotReady)
 	}
-	return framework.Reject(framework.Unavailable, corev1alpha1.ReasonNoReadyPods, TextNotReady+": "+pod.NotReadyReason)
+	return unavailable(framework.ClosedForAll, TextNotReady+": "+pod.NotReadyReason)
 }
