@@ -102,7 +102,9 @@ func follow(endpoint map[string]any, service *corev1.Service, deployments map[st
 				continue
 			}
 			c := pod.Spec.Containers[0]
-			if slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == port.TargetPort.StrVal && p.ContainerPort == port.Port }) {
+			if slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool {
+				return p.Name == port.TargetPort.StrVal && p.ContainerPort == port.Port
+			}) {
 				at := slices.IndexFunc(c.Args, func(a string) bool { return strings.HasPrefix(a, "--metrics-address=") })
 				found = append(found, scrape{name, scheme, where, c.Args[at]})
 			}

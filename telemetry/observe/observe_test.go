@@ -37,13 +37,15 @@ func TestWhatIsSeen(t *testing.T) {
 		tell func(toolscache.ResourceEventHandler)
 		want []string
 	}{
-		"it was there":             {func(h toolscache.ResourceEventHandler) { h.OnAdd(pod("a", "1"), true) }, []string{"first a1 true"}},
-		"it was created":           {func(h toolscache.ResourceEventHandler) { h.OnAdd(pod("a", "1"), false) }, []string{"first a1 false"}},
-		"it was changed":           {func(h toolscache.ResourceEventHandler) { h.OnUpdate(pod("a", "1"), pod("a", "2")) }, []string{"changed a1 a2"}},
-		"it was listed again":      {func(h toolscache.ResourceEventHandler) { h.OnUpdate(pod("a", "1"), pod("a", "1")) }, nil},
-		"it was replaced":          {func(h toolscache.ResourceEventHandler) { h.OnUpdate(pod("a", "1"), pod("b", "2")) }, []string{"gone a1", "first b2 false"}},
-		"it was deleted":           {func(h toolscache.ResourceEventHandler) { h.OnDelete(pod("a", "1")) }, []string{"gone a1"}},
-		"it was deleted, unseen":   {func(h toolscache.ResourceEventHandler) { h.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: pod("a", "1")}) }, []string{"gone a1"}},
+		"it was there":        {func(h toolscache.ResourceEventHandler) { h.OnAdd(pod("a", "1"), true) }, []string{"first a1 true"}},
+		"it was created":      {func(h toolscache.ResourceEventHandler) { h.OnAdd(pod("a", "1"), false) }, []string{"first a1 false"}},
+		"it was changed":      {func(h toolscache.ResourceEventHandler) { h.OnUpdate(pod("a", "1"), pod("a", "2")) }, []string{"changed a1 a2"}},
+		"it was listed again": {func(h toolscache.ResourceEventHandler) { h.OnUpdate(pod("a", "1"), pod("a", "1")) }, nil},
+		"it was replaced":     {func(h toolscache.ResourceEventHandler) { h.OnUpdate(pod("a", "1"), pod("b", "2")) }, []string{"gone a1", "first b2 false"}},
+		"it was deleted":      {func(h toolscache.ResourceEventHandler) { h.OnDelete(pod("a", "1")) }, []string{"gone a1"}},
+		"it was deleted, unseen": {func(h toolscache.ResourceEventHandler) {
+			h.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: pod("a", "1")})
+		}, []string{"gone a1"}},
 		"it is of another kind":    {func(h toolscache.ResourceEventHandler) { h.OnAdd(&corev1.Node{}, false) }, nil},
 		"it was, of another kind":  {func(h toolscache.ResourceEventHandler) { h.OnDelete(&corev1.Node{}) }, nil},
 		"it became another's kind": {func(h toolscache.ResourceEventHandler) { h.OnUpdate(&corev1.Node{}, pod("a", "1")) }, nil},
