@@ -103,6 +103,7 @@ func TestARenamedClusterRoleIsBound(t *testing.T) {
 	}
 	role.ObjectMeta = metav1.ObjectMeta{Name: "renamed-runtimed"}
 	shared.Create(t, role)
+	allowBinding(t, role.Name)
 	startManager(t, func(o *manager.Options) { o.RuntimedClusterRole = role.Name })
 	// A change of the Runtime shows in its status what became of everything.
 	runtime := eventually(t, "the Runtime", ns, "sh", &corev1alpha1.Runtime{}, func(*corev1alpha1.Runtime) bool { return true })
@@ -117,6 +118,19 @@ func TestARenamedClusterRoleIsBound(t *testing.T) {
 	if got, want := condition(r, "Progressing"), "True PodsStarting: 0 of 2 Pods ready"; got != want {
 		t.Errorf("Progressing is %q, want %q", got, want)
 	}
+}
+
+// allowBinding lets the manager hand out another role, as whoever renames it has to.
+func allowBinding(t *testing.T, role string) {
+	t.Helper()
+	shared.Create(t, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "binds-" + role}, Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, ResourceNames: []string{role}, Verbs: []string{"bind"},
+	}}})
+	shared.Create(t, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "binds-" + role},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "binds-" + role},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "kruntimes-system", Name: "kruntimes-manager"}},
+	})
 }
 
 func TestScaleAndCapacityChangeNoTemplate(t *testing.T) {
