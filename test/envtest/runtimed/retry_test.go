@@ -151,7 +151,7 @@ func TestShutdownHandsBack(t *testing.T) {
 	n := startNode(t)
 	run := n.submit(t, "run", retried(script("sleep 60"), 2))
 	awaitPhase(t, run, corev1alpha1.RunRunning)
-	n.terminate(t, 3*time.Second)
+	n.terminate(t, 15*time.Second)
 	if got := awaitAttempt(t, run, 2).Status; got.Reason != corev1alpha1.RunReasonPodTerminated {
 		t.Errorf("handed back for %s, want PodTerminated", got.Reason)
 	}

@@ -109,6 +109,7 @@ func TestCancelBeforeStart(t *testing.T) {
 func TestDeleteEndsTheExecution(t *testing.T) {
 	n := startNode(t)
 	run := n.submit(t, "run", script("echo $$ >"+n.path("pid")+"; exec sleep 3600"))
+	n.awaitFile(t, "pid")
 	awaitPhase(t, run, corev1alpha1.RunRunning)
 	shared.Delete(t, run)
 	n.awaitClean(t)
