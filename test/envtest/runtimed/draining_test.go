@@ -154,7 +154,7 @@ func TestTheRestIsReportedBeforeTheGraceIsOver(t *testing.T) {
 	for _, run := range []*corev1alpha1.Run{plain, stubborn, policy, cancelled} {
 		awaitPhase(t, run, corev1alpha1.RunRunning)
 	}
-	const grace = 6 * time.Second
+	const grace = 18 * time.Second
 	n.terminate(t, grace)
 	began := time.Now()
 	n.awaitDraining(t)
