@@ -45,11 +45,11 @@ func (r *PersistentWorkspaceReconciler) confirmPod(ctx context.Context, cached *
 
 // loadLiveUse reads the use of a workspace from the API server.
 func (r *PersistentWorkspaceReconciler) loadLiveUse(ctx context.Context, o *observation) error {
-	var runs corev1alpha1.RunList
-	options := []client.ListOption{client.InNamespace(o.workspace.Namespace), client.Limit(page),
-		client.MatchingFields{corev1alpha1.FieldWorkspace: o.workspace.Name}}
-	for {
-		if err := r.Live.List(ctx, &runs, append(options, client.Continue(runs.Continue))...); err != nil {
+	for next := ""; ; {
+		var runs corev1alpha1.RunList // A list that is decoded into keeps what the next page does not name.
+		err := r.Live.List(ctx, &runs, client.InNamespace(o.workspace.Namespace), client.Limit(page), client.Continue(next),
+			client.MatchingFields{corev1alpha1.FieldWorkspace: o.workspace.Name})
+		if err != nil {
 			return fmt.Errorf("listing the Runs of the workspace: %w", err)
 		}
 		for i := range runs.Items {
@@ -59,7 +59,7 @@ func (r *PersistentWorkspaceReconciler) loadLiveUse(ctx context.Context, o *obse
 			}
 		}
 		o.lastUse = latest(o.lastUse, lastEnd(runs.Items))
-		if runs.Continue == "" {
+		if next = runs.Continue; next == "" {
 			return nil
 		}
 	}

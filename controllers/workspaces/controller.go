@@ -59,17 +59,22 @@ func (r *PersistentWorkspaceReconciler) Reconcile(ctx context.Context, request r
 	}
 	d := calculate(o)
 	if d.isFinal() {
-		isConfirmed, err := r.confirm(ctx, o, &d)
-		if err != nil || !isConfirmed {
-			return reconcile.Result{RequeueAfter: staleDelay}, err
+		switch isConfirmed, err := r.confirm(ctx, o, &d); {
+		case err != nil:
+			return reconcile.Result{}, err
+		case !isConfirmed:
+			return reconcile.Result{RequeueAfter: staleDelay}, nil
 		}
 	}
 	isOver, err := r.apply(ctx, o, &d)
 	if err == nil && !isOver {
 		err = r.patch(ctx, o, &d)
 	}
-	if apierrors.IsConflict(err) {
+	switch {
+	case apierrors.IsConflict(err):
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
+	case err != nil:
+		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	return reconcile.Result{RequeueAfter: d.recheck}, client.IgnoreNotFound(err)
+	return reconcile.Result{RequeueAfter: d.recheck}, nil
 }

@@ -2,6 +2,7 @@ package workspaces
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -159,7 +160,7 @@ func (l *lagging) list(into client.ObjectList) []client.Object {
 	return out
 }
 
-// live is what the reconciler reads from the API server, which selects Runs by their workspace.
+// live is what the reconciler reads from the API server, which selects Runs by their workspace and hands out one at a time.
 type live struct{ l *lagging }
 
 func (v live) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
@@ -173,11 +174,19 @@ func (v live) List(ctx context.Context, into client.ObjectList, options ...clien
 	if want := corev1alpha1.FieldWorkspace + "=ws"; !ok || o.FieldSelector.String() != want {
 		v.l.t.Fatalf("listed %T by %s", into, o.FieldSelector)
 	}
-	if err := v.l.Client.List(ctx, list, client.InNamespace(o.Namespace)); err != nil {
+	var page corev1alpha1.RunList
+	if err := v.l.Client.List(ctx, &page, client.InNamespace(o.Namespace)); err != nil {
 		return err
 	}
-	list.Items = slices.DeleteFunc(list.Items, func(run corev1alpha1.Run) bool { return run.Spec.Workspace == nil || run.Spec.Workspace.Name != "ws" })
-	return nil
+	page.Items = slices.DeleteFunc(page.Items, func(run corev1alpha1.Run) bool { return run.Spec.Workspace.Name != "ws" || run.Name <= o.Continue })
+	if len(page.Items) > 1 {
+		page.Items, page.Continue = page.Items[:1], page.Items[0].Name
+	}
+	answer, err := json.Marshal(page)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(answer, list)
 }
 
 // Get reads from the cache, as the reconciler's client does.

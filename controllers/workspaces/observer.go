@@ -11,7 +11,8 @@ import (
 	"kruntimes.io/kruntimes/telemetry/observe"
 )
 
-// Observer tells in events how PersistentWorkspaces end: only what is stored is told. It acts on nothing.
+// Observer tells in events how PersistentWorkspaces end, and counts their phases: only what is stored is told. It acts on
+// nothing.
 type Observer struct {
 	// Informers is the cache that CacheByObject describes.
 	Informers cache.Informers
@@ -35,6 +36,7 @@ func (o *Observer) Start(ctx context.Context) error {
 		},
 		Changed: func(before, after *workspacesv1alpha1.PersistentWorkspace) {
 			if before.Status.Phase != after.Status.Phase {
+				phases.WithLabelValues(string(after.Status.Phase)).Inc()
 				o.Recorder.Publish(endEvents(after)...)
 			}
 		},
