@@ -24,6 +24,7 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 )
 
 // Factory is what a command gets to work with. Everything that touches a cluster is a function, so that nothing
@@ -50,7 +51,7 @@ type Factory struct {
 
 	// RESTConfig returns the configuration of the cluster's client. Default: from ConfigFlags.
 	RESTConfig func() (*rest.Config, error)
-	// Client returns the client for Runs, Runtimes, Pods and events. It makes no discovery request. Default: from RESTConfig.
+	// Client returns the client for our own kinds, Pods and events. It makes no discovery request. Default: from RESTConfig.
 	Client func() (client.WithWatch, error)
 	// Clientset returns the client for what Client cannot do: logs and versions. Default: from RESTConfig.
 	Clientset func() (kubernetes.Interface, error)
@@ -189,7 +190,8 @@ func (f *Factory) clientset() (kubernetes.Interface, error) {
 // NewScheme returns a scheme with the kinds that krt handles.
 func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1alpha1.AddToScheme, workflowsv1alpha1.AddToScheme, corev1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1alpha1.AddToScheme, workspacesv1alpha1.AddToScheme,
+		workflowsv1alpha1.AddToScheme, corev1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			panic(fmt.Sprintf("registering kinds: %v", err)) // two of our own kinds collide: a bug, seen by every test
 		}
@@ -200,7 +202,7 @@ func NewScheme() *runtime.Scheme {
 // newMapper knows the few kinds that krt handles, so that no command waits for discovery.
 func newMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
-	for _, kind := range []Kind{KindRun, KindRuntime, KindWorkflowRun, KindWorkflow, KindAction} {
+	for _, kind := range kinds {
 		mapper.Add(kind.GroupVersionKind(), meta.RESTScopeNamespace)
 	}
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)

@@ -8,6 +8,7 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 )
 
 // Kind is a kind of object that commands take, named as in the API.
@@ -20,17 +21,26 @@ const (
 	KindWorkflowRun Kind = "WorkflowRun"
 	KindWorkflow    Kind = "Workflow"
 	KindAction      Kind = "Action"
+	KindWorkspace   Kind = "PersistentWorkspace"
 )
+
+// kinds lists all of them.
+var kinds = []Kind{KindRun, KindRuntime, KindWorkflowRun, KindWorkflow, KindAction, KindWorkspace}
 
 // Plural returns the word by which the API server knows all objects of the kind.
 func (k Kind) Plural() string { return strings.ToLower(string(k)) + "s" }
 
 // GroupVersionKind returns the full name of the kind.
 func (k Kind) GroupVersionKind() schema.GroupVersionKind {
-	if k == KindRun || k == KindRuntime {
-		return corev1alpha1.GroupVersion.WithKind(string(k))
+	version := workflowsv1alpha1.GroupVersion
+	switch k {
+	case KindRun, KindRuntime:
+		version = corev1alpha1.GroupVersion
+	case KindWorkspace:
+		version = workspacesv1alpha1.GroupVersion
+	default:
 	}
-	return workflowsv1alpha1.GroupVersion.WithKind(string(k))
+	return version.WithKind(string(k))
 }
 
 // Resource returns the word by which kubectl reports on an object of the kind, such as run.kruntimes.io.
@@ -40,8 +50,9 @@ func (k Kind) Resource() string {
 
 // kindWords are the words by which a person may call a kind.
 var kindWords = func() map[string]Kind {
-	words := map[string]Kind{"wfrun": KindWorkflowRun, "wfruns": KindWorkflowRun}
-	for _, k := range []Kind{KindRun, KindRuntime, KindWorkflowRun, KindWorkflow, KindAction} {
+	words := map[string]Kind{"wfrun": KindWorkflowRun, "wfruns": KindWorkflowRun,
+		"workspace": KindWorkspace, "workspaces": KindWorkspace, "pws": KindWorkspace}
+	for _, k := range kinds {
 		words[strings.ToLower(string(k))], words[k.Plural()] = k, k
 		words[k.Resource()], words[k.Plural()+"."+k.GroupVersionKind().Group] = k, k
 	}
@@ -49,7 +60,7 @@ var kindWords = func() map[string]Kind {
 }()
 
 // kindsThereAre lists the kinds for hints.
-const kindsThereAre = "the kinds are: runs, workflowruns, workflows, actions, runtimes"
+const kindsThereAre = "the kinds are: runs, workflowruns, workflows, actions, runtimes, workspaces"
 
 // ParseKind returns the kind that a word means.
 func ParseKind(word string) (Kind, bool) {

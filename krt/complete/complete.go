@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 	"kruntimes.io/kruntimes/krt/cli"
 )
 
@@ -44,6 +45,26 @@ func Runtimes(f *cli.Factory) Func {
 			for _, r := range list.Items {
 				if offered(r.Name, args, toComplete) {
 					all = append(all, cobra.CompletionWithDesc(r.Name, readiness(&r)))
+				}
+			}
+			return all
+		})
+	}
+}
+
+// Workspaces completes the names of PersistentWorkspaces, with their phase and Runtime. Where the command has a flag
+// --runtime that is set, only those of that Runtime.
+func Workspaces(f *cli.Factory) Func {
+	return func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		chosen := ""
+		if flag := cmd.Flags().Lookup("runtime"); flag != nil {
+			chosen = flag.Value.String()
+		}
+		var list workspacesv1alpha1.PersistentWorkspaceList
+		return names(cmd.Context(), f, &list, func() (all []cobra.Completion) {
+			for _, w := range list.Items {
+				if offered(w.Name, args, toComplete) && (chosen == "" || chosen == w.Spec.Runtime) {
+					all = append(all, cobra.CompletionWithDesc(w.Name, string(w.Status.Phase)+", "+w.Spec.Runtime))
 				}
 			}
 			return all

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 	"kruntimes.io/kruntimes/krt/cli"
 )
 
@@ -23,6 +24,10 @@ func factory() *cli.Factory {
 		&corev1alpha1.Run{ObjectMeta: meta("test-1"), Status: corev1alpha1.RunStatus{Phase: corev1alpha1.RunPending}},
 		&corev1alpha1.Runtime{ObjectMeta: meta("bash"), Status: corev1alpha1.RuntimeStatus{ReadyReplicas: 1}},
 		&corev1alpha1.Runtime{ObjectMeta: meta("python")},
+		&workspacesv1alpha1.PersistentWorkspace{ObjectMeta: meta("notes"), Spec: workspacesv1alpha1.PersistentWorkspaceSpec{Runtime: "python"},
+			Status: workspacesv1alpha1.PersistentWorkspaceStatus{Phase: workspacesv1alpha1.WorkspacePending}},
+		&workspacesv1alpha1.PersistentWorkspace{ObjectMeta: meta("src"), Spec: workspacesv1alpha1.PersistentWorkspaceSpec{Runtime: "bash"},
+			Status: workspacesv1alpha1.PersistentWorkspaceStatus{Phase: workspacesv1alpha1.WorkspaceBound}},
 	).Build()
 	return &cli.Factory{Client: func() (client.WithWatch, error) { return c, nil }, Namespace: func() (string, error) { return "team", nil }}
 }
@@ -42,6 +47,7 @@ func TestCompletions(t *testing.T) {
 		"Runs that are not there already": {fn: Runs(f, nil), args: []string{"build-1"}, want: []cobra.Completion{"build-2\tSucceeded", "test-1\tPending"}},
 		"Runs of a sort":                  {fn: Runs(f, open), want: []cobra.Completion{"build-1\tRunning", "test-1\tPending"}},
 		"Runtimes":                        {fn: Runtimes(f), want: []cobra.Completion{"bash\tready", "python\tno Pod ready"}},
+		"workspaces":                      {fn: Workspaces(f), want: []cobra.Completion{"notes\tPending, python", "src\tBound, bash"}},
 		"a kind first":                    {fn: kinds, want: []cobra.Completion{"run", "runtime"}},
 		"names of the kind then":          {fn: kinds, args: []string{"runtime"}, toComplete: "b", want: []cobra.Completion{"bash\tready"}},
 		"nothing for an unknown kind":     {fn: kinds, args: []string{"pod"}},
@@ -62,6 +68,16 @@ func TestCompletions(t *testing.T) {
 				t.Errorf("directive %d: files must not be offered", directive)
 			}
 		})
+	}
+}
+
+func TestOnlyWorkspacesOfTheChosenRuntimeAreOffered(t *testing.T) {
+	cmd := &cobra.Command{}
+	cmd.Flags().String("runtime", "bash", "")
+	cmd.SetContext(t.Context())
+	got, _ := Workspaces(factory())(cmd, nil, "")
+	if diff := cmp.Diff([]cobra.Completion{"src\tBound, bash"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

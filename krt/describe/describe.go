@@ -1,5 +1,5 @@
-// Package describe is the command "krt describe": everything a person needs to know about a Run, a WorkflowRun or a
-// Runtime.
+// Package describe is the command "krt describe": everything a person needs to know about a Run, a WorkflowRun, a Runtime or
+// a PersistentWorkspace.
 package describe
 
 import (
@@ -33,17 +33,19 @@ func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 	}
 	opts := &options{factory: f}
 	cmd := &cobra.Command{
-		Use:   "describe {run|runtime|workflowrun} NAME...",
-		Short: "Tell all about a Run, a WorkflowRun or a Runtime",
-		Long: `Tell all about Runs, WorkflowRuns or Runtimes: of a Run, how it stands and why, where and when it was executed, what is
-executed, and what came of it; of a WorkflowRun, what failed first, and its jobs and steps as a tree; of a Runtime, its
-Pods, what they do now, and what keeps them from getting ready.`,
-		Example: "  krt describe run nightly\n  krt describe runtime sh",
+		Use:   "describe {run|runtime|workflowrun|workspace} NAME...",
+		Short: "Tell all about a Run, a WorkflowRun, a Runtime or a workspace",
+		Long: `Tell all about Runs, WorkflowRuns, Runtimes or PersistentWorkspaces: of a Run, how it stands and why, where and when it was
+executed, what is executed, and what came of it; of a WorkflowRun, what failed first, and its jobs and steps as a tree; of
+a Runtime, its Pods, what they do now, and what keeps them from getting ready; of a workspace, where it lies, who uses it,
+and how long it lives.`,
+		Example: "  krt describe run nightly\n  krt describe runtime sh\n  krt describe workspace shared",
 		Args:    cobra.ArbitraryArgs,
 		ValidArgsFunction: complete.Kinds(map[string]complete.Func{
 			"run": complete.Runs(f, nil), "runtime": complete.Runtimes(f),
 			"workflowrun": complete.WorkflowRuns(f, nil), "wfrun": complete.WorkflowRuns(f, nil),
-		}, "run", "workflowrun", "runtime"),
+			"workspace": complete.Workspaces(f), "pws": complete.Workspaces(f), "persistentworkspace": complete.Workspaces(f),
+		}, "run", "workflowrun", "runtime", "workspace"),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if opts.targets, err = cli.ParseTargets(args); err != nil {
@@ -101,6 +103,13 @@ func describe(ctx context.Context, c client.Reader, namespace string, target cli
 	}
 	if target.Kind == cli.KindWorkflowRun {
 		view, err := loadWorkflowRun(ctx, c, client.ObjectKey{Namespace: namespace, Name: target.Name})
+		if err != nil {
+			return "", err
+		}
+		return view.text(now), nil
+	}
+	if target.Kind == cli.KindWorkspace {
+		view, err := loadWorkspace(ctx, c, client.ObjectKey{Namespace: namespace, Name: target.Name})
 		if err != nil {
 			return "", err
 		}

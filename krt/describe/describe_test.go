@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 	"kruntimes.io/kruntimes/krt/cli"
 	"kruntimes.io/kruntimes/test/golden"
 )
@@ -118,12 +119,47 @@ func events() []client.Object {
 	return []client.Object{repeated, event("a", "bash", "PodsStarting", "3 Pods are being made", -time.Hour), event("c", "waiting", "Waiting", "no Pod is ready", -time.Minute)}
 }
 
+func sharedWorkspace() *workspacesv1alpha1.PersistentWorkspace {
+	w := &workspacesv1alpha1.PersistentWorkspace{ObjectMeta: meta("release-build", 3*time.Hour), Spec: workspacesv1alpha1.PersistentWorkspaceSpec{
+		Runtime: "bash", Mode: workspacesv1alpha1.WorkspaceRuntimePodLocal, CleanupPolicy: workspacesv1alpha1.CleanupRetain,
+	}, Status: workspacesv1alpha1.PersistentWorkspaceStatus{
+		Phase: workspacesv1alpha1.WorkspaceBound, Runtime: "bash", BoundPod: "bash-2", BoundPodUID: "uid-of-bash-2",
+		Path: "/workspace/persistent/release-build", LastUsedTime: &metav1.Time{Time: noon.Add(-time.Minute)}, Conditions: []metav1.Condition{
+			{Type: "Bound", Status: metav1.ConditionTrue, Reason: workspacesv1alpha1.ReasonBound, LastTransitionTime: metav1.NewTime(noon.Add(-3 * time.Hour))},
+			{Type: "Available", Status: metav1.ConditionFalse, Reason: workspacesv1alpha1.ReasonPodNotReady, Message: "Pod bash-2 is not ready",
+				LastTransitionTime: metav1.NewTime(noon.Add(-time.Minute))},
+		},
+	}}
+	w.Labels = map[string]string{"workflows.kruntimes.io/job": "build"}
+	w.OwnerReferences = []metav1.OwnerReference{{Kind: "WorkflowRun", Name: "release", Controller: ptr.To(true)}}
+	return w
+}
+
+func endingWorkspace() *workspacesv1alpha1.PersistentWorkspace {
+	w := sharedWorkspace()
+	w.ObjectMeta = meta("ending", time.Hour)
+	w.DeletionTimestamp, w.Finalizers = &metav1.Time{Time: noon.Add(-20 * time.Second)}, []string{workspacesv1alpha1.Finalizer}
+	w.Spec.CleanupPolicy, w.Spec.TTLSecondsAfterUnused = workspacesv1alpha1.CleanupDeleteAfterTTL, ptr.To[int32](5400)
+	w.Status = workspacesv1alpha1.PersistentWorkspaceStatus{Phase: workspacesv1alpha1.WorkspaceReleased}
+	return w
+}
+
+// sharer is a Run that waits for its workspace.
+func sharer() *corev1alpha1.Run {
+	run := waitingRun()
+	run.ObjectMeta = meta("sharer", 10*time.Second)
+	run.Spec.Workspace = &corev1alpha1.WorkspaceReference{Name: "release-build"}
+	run.Status.Conditions[0].Reason = corev1alpha1.ReasonWorkspacePodUnavailable
+	return run
+}
+
 // describeAll runs the command line and returns what it printed.
 func describeAll(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var stdout bytes.Buffer
 	objects := append(append(pods(), events()...), failedRun(), waitingRun(), runningRun(), bash(),
 		retriedRun("backoff", true), retriedRun("retried", false))
+	objects = append(objects, sharedWorkspace(), endingWorkspace(), sharer())
 	orphan := waitingRun()
 	orphan.ObjectMeta, orphan.Spec.Runtime, orphan.Status = meta("orphan", time.Second), "nope", corev1alpha1.RunStatus{}
 	c := fake.NewClientBuilder().WithScheme(cli.NewScheme()).WithObjects(append(objects, orphan)...).
@@ -153,6 +189,8 @@ func TestPages(t *testing.T) {
 		"a Run in a further attempt":    {args: []string{"run", "retried"}, golden: "run-retried.txt"},
 		"a Run of a missing Runtime":    {args: []string{"run", "orphan"}, golden: "run-orphan.txt"},
 		"a Runtime in trouble":          {args: []string{"runtime", "bash"}, golden: "runtime.txt"},
+		"a workspace":                   {args: []string{"workspace", "release-build"}, golden: "workspace.txt"},
+		"a workspace on its way out":    {args: []string{"pws/ending"}, golden: "workspace-ending.txt"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -171,9 +209,11 @@ func TestRefusals(t *testing.T) {
 		want     string
 		wantCode int
 	}{
-		"no name":           {args: []string{"run"}, want: "describe which Run?", wantCode: cli.ExitUsage},
-		"no kind":           {want: "what? name a kind", wantCode: cli.ExitUsage},
-		"a missing Run":     {args: []string{"run", "nope"}, want: `there is no Run "nope" in namespace "team"`, wantCode: cli.ExitFailed},
+		"no name":       {args: []string{"run"}, want: "describe which Run?", wantCode: cli.ExitUsage},
+		"no kind":       {want: "what? name a kind", wantCode: cli.ExitUsage},
+		"a missing Run": {args: []string{"run", "nope"}, want: `there is no Run "nope" in namespace "team"`, wantCode: cli.ExitFailed},
+		"a missing workspace": {args: []string{"workspace", "nope"}, want: `there is no PersistentWorkspace "nope" in namespace "team"`,
+			wantCode: cli.ExitFailed},
 		"a missing Runtime": {args: []string{"runtime", "nope"}, want: `there is no Runtime "nope" in namespace "team"`, wantCode: cli.ExitFailed},
 	}
 	for name, tc := range cases {

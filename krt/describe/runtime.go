@@ -128,16 +128,19 @@ func podState(pod *corev1.Pod) (ready, state string, restarts int32) {
 	return ready, state, restarts
 }
 
-// runTable counts the Runs of the Runtime, and lists the unfinished ones, the oldest first.
-func (v *runtimeView) runTable(p *page) {
+// runTable shows the Runs of the Runtime.
+func (v *runtimeView) runTable(p *page) { p.runs(v.runs, v.runsErr, v.runtime.Namespace) }
+
+// runs counts Runs, and lists the unfinished ones, the oldest first.
+func (p *page) runs(all []corev1alpha1.Run, err error, namespace string) {
 	p.section("Runs")
-	if v.runsErr != nil {
-		p.line("(cannot be read: %v)", v.runsErr)
+	if err != nil {
+		p.line("(cannot be read: %v)", err)
 		return
 	}
 	counts := map[corev1alpha1.RunPhase]int{}
 	var open []corev1alpha1.Run
-	for _, run := range v.runs {
+	for _, run := range all {
 		phase := run.Status.Phase.OrPending()
 		counts[phase]++
 		if !phase.IsTerminal() {
@@ -167,6 +170,6 @@ func (v *runtimeView) runTable(p *page) {
 	}
 	p.table([]string{"NAME", "PHASE", "REASON", "POD", "AGE"}, rows)
 	if more := len(open) - shownRuns; more > 0 {
-		p.line("… and %d more: krt get runs -n %s", more, v.runtime.Namespace)
+		p.line("… and %d more: krt get runs -n %s", more, namespace)
 	}
 }

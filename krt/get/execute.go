@@ -18,6 +18,7 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 	"kruntimes.io/kruntimes/krt/cli"
 )
 
@@ -205,6 +206,8 @@ func typed(kind cli.Kind) any {
 		return &workflowsv1alpha1.Workflow{}
 	case cli.KindAction:
 		return &workflowsv1alpha1.Action{}
+	case cli.KindWorkspace:
+		return &workspacesv1alpha1.PersistentWorkspace{}
 	}
 	return &corev1alpha1.Run{}
 }

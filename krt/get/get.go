@@ -29,7 +29,7 @@ type options struct {
 	factory       *cli.Factory
 }
 
-const long = `Show Runs, Runtimes, WorkflowRuns, Workflows and Actions, as a table or, with -o, in full.
+const long = `Show Runs, Runtimes, WorkflowRuns, Workflows, Actions and PersistentWorkspaces, as a table or, with -o, in full.
 
 In the table of Runs, REASON says why a Run ended as it did, or what a Pending Run waits for; DURATION is the execution
 of the last attempt, so far when it still executes. Older Runs come first, unless --sort-by says otherwise.`
@@ -41,6 +41,7 @@ const example = `  krt get runs
   krt get runs --sort-by .status.completionTime
   krt get runs,runtimes
   krt get workflowruns
+  krt get workspaces -o wide
   krt get runs -w`
 
 // NewCmd returns the command. runF replaces the work in tests; nil means the real work.
@@ -50,7 +51,7 @@ func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 	}
 	opts := &options{factory: f, print: genericclioptions.NewPrintFlags("")}
 	cmd := &cobra.Command{
-		Use:     "get {runs|runtimes|workflowruns|workflows|actions} [NAME...]",
+		Use:     "get {runs|runtimes|workflowruns|workflows|actions|workspaces} [NAME...]",
 		Short:   "Show Runs, WorkflowRuns and more",
 		Long:    long,
 		Example: example,
@@ -60,7 +61,9 @@ func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 			"runtime": complete.Runtimes(f), "runtimes": complete.Runtimes(f),
 			"workflowrun": complete.WorkflowRuns(f, nil), "workflowruns": complete.WorkflowRuns(f, nil), "wfrun": complete.WorkflowRuns(f, nil),
 			"workflow": complete.Workflows(f), "workflows": complete.Workflows(f), "action": complete.Actions(f), "actions": complete.Actions(f),
-		}, "runs", "workflowruns", "workflows", "actions", "runtimes"),
+			"workspace": complete.Workspaces(f), "workspaces": complete.Workspaces(f), "pws": complete.Workspaces(f),
+			"persistentworkspace": complete.Workspaces(f), "persistentworkspaces": complete.Workspaces(f),
+		}, "runs", "workflowruns", "workflows", "actions", "runtimes", "workspaces"),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if opts.targets, err = cli.ParseTargets(args); err != nil {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 	"kruntimes.io/kruntimes/krt/cli"
 	"kruntimes.io/kruntimes/test/golden"
 )
@@ -37,7 +38,7 @@ func run(name string, age time.Duration, status corev1alpha1.RunStatus) *corev1a
 	}
 }
 
-// objects are one Run of each sort, and three Runtimes.
+// objects are one Run of each sort, three Runtimes, and workspaces.
 func objects() []client.Object {
 	cancelling := run("cancelling", 10*time.Second, corev1alpha1.RunStatus{Phase: corev1alpha1.RunRunning, Attempt: 1, AssignedPod: "bash-1",
 		ScheduledTime: micro(-9 * time.Second), StartTime: micro(-8500 * time.Millisecond)})
@@ -47,7 +48,7 @@ func objects() []client.Object {
 	retried := run("retried", time.Minute, corev1alpha1.RunStatus{Phase: corev1alpha1.RunRunning, Attempt: 2, AssignedPod: "bash-2", Reason: corev1alpha1.RunReasonScriptFailed,
 		Message: "Exit code 3", ExitCode: ptr.To[int32](3), ScheduledTime: micro(-9 * time.Second), StartTime: micro(-8 * time.Second)})
 	retried.Spec.RetryPolicy = &corev1alpha1.RetryPolicy{MaxAttempts: 3}
-	return []client.Object{
+	return append(workspaces(), []client.Object{
 		retried, run("succeeded", 26*time.Hour, corev1alpha1.RunStatus{Phase: corev1alpha1.RunSucceeded, ExitCode: ptr.To[int32](0), Attempt: 1, AssignedPod: "bash-1",
 			ScheduledTime: micro(-26*time.Hour + 20*time.Millisecond), StartTime: micro(-26 * time.Hour), CompletionTime: micro(-26*time.Hour + 120*time.Millisecond)}),
 		run("failed", 3*time.Hour, corev1alpha1.RunStatus{Phase: corev1alpha1.RunFailed, Reason: corev1alpha1.RunReasonScriptFailed, ExitCode: ptr.To[int32](3), Attempt: 2,
@@ -68,6 +69,32 @@ func objects() []client.Object {
 			Status: corev1alpha1.RuntimeStatus{Conditions: []metav1.Condition{{Type: corev1alpha1.RuntimeConditionAvailable, Status: metav1.ConditionFalse,
 				Reason: corev1alpha1.ReasonPodsFailing, Message: "runtime: ImagePullBackOff: pyhton:3 not found"}}}},
 		&corev1alpha1.Runtime{ObjectMeta: metav1.ObjectMeta{Name: "unseen", Namespace: "team", CreationTimestamp: metav1.NewTime(noon)}},
+	}...)
+}
+
+// workspaces are one PersistentWorkspace of each sort.
+func workspaces() []client.Object {
+	workspace := func(name string, age time.Duration, status workspacesv1alpha1.PersistentWorkspaceStatus, available metav1.Condition) *workspacesv1alpha1.PersistentWorkspace {
+		if available.Type = workspacesv1alpha1.WorkspaceConditionAvailable; available.Status != "" {
+			status.Conditions = []metav1.Condition{available}
+		}
+		return &workspacesv1alpha1.PersistentWorkspace{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "team", CreationTimestamp: metav1.NewTime(noon.Add(-age))},
+			Spec:       workspacesv1alpha1.PersistentWorkspaceSpec{Runtime: "bash", CleanupPolicy: workspacesv1alpha1.CleanupRetain}, Status: status,
+		}
+	}
+	shared := workspace("shared", 3*time.Hour, workspacesv1alpha1.PersistentWorkspaceStatus{Phase: "Bound", BoundPod: "bash-1", LastUsedTime: &metav1.Time{Time: noon.Add(-time.Minute)}},
+		metav1.Condition{Status: "True", Reason: workspacesv1alpha1.ReasonPodReady})
+	shared.Spec.CleanupPolicy, shared.Spec.TTLSecondsAfterUnused = workspacesv1alpha1.CleanupDeleteAfterTTL, ptr.To[int32](5400)
+	ending := workspace("ending", 2*time.Hour, workspacesv1alpha1.PersistentWorkspaceStatus{Phase: "Released", BoundPod: "bash-1"},
+		metav1.Condition{Status: "False", Reason: workspacesv1alpha1.ReasonReleased})
+	ending.DeletionTimestamp, ending.Finalizers = &metav1.Time{Time: noon}, []string{workspacesv1alpha1.Finalizer}
+	return []client.Object{
+		shared, ending, workspace("just-made", 0, workspacesv1alpha1.PersistentWorkspaceStatus{}, metav1.Condition{}),
+		workspace("waiting", time.Minute, workspacesv1alpha1.PersistentWorkspaceStatus{Phase: "Pending"},
+			metav1.Condition{Status: "False", Reason: workspacesv1alpha1.ReasonNoReadyPods, Message: "Runtime bash has no ready Pod"}),
+		workspace("lost", time.Hour, workspacesv1alpha1.PersistentWorkspaceStatus{Phase: "Lost", BoundPod: "bash-3"},
+			metav1.Condition{Status: "False", Reason: workspacesv1alpha1.ReasonPodLost, Message: "Pod bash-3 is gone\n\x1b[31mred"}),
 	}
 }
 
@@ -99,6 +126,9 @@ func TestTables(t *testing.T) {
 		"runs, in another order":    {args: []string{"runs", "--sort-by", ".status.startTime", "-o", "name"}, golden: "runs-sorted.txt"},
 		"runtimes":                  {args: []string{"runtimes"}, golden: "runtimes.txt"},
 		"runtimes, wide":            {args: []string{"runtime", "-o", "wide"}, golden: "runtimes-wide.txt"},
+		"workspaces":                {args: []string{"workspaces"}, golden: "workspaces.txt"},
+		"workspaces, wide":          {args: []string{"pws", "-o", "wide", "-A"}, golden: "workspaces-wide.txt"},
+		"workspaces by other words": {args: []string{"persistentworkspaces.workspaces.kruntimes.io", "shared", "-o", "name"}, golden: "workspaces-names.txt"},
 		"both kinds":                {args: []string{"runtimes,runs", "bash", "failed"}, golden: "both.txt"},
 		"named, without the header": {args: []string{"run/failed", "runtime/bash", "--no-headers"}, golden: "named.txt"},
 		"names":                     {args: []string{"runs,runtimes", "-o", "name"}, golden: "names.txt"},

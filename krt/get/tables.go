@@ -13,6 +13,7 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 	"kruntimes.io/kruntimes/krt/cli"
 	"kruntimes.io/kruntimes/krt/runs"
 )
@@ -43,6 +44,9 @@ func (l layout) usualHeader(kind cli.Kind) []string {
 	}
 	if columns := workflowColumns(kind, l.wide); columns != nil {
 		return append(cells, columns...)
+	}
+	if kind == cli.KindWorkspace {
+		return append(cells, workspaceColumns(l.wide)...)
 	}
 	if kind == cli.KindRuntime {
 		cells = append(cells, "NAME", "READY", "RUNS/POD", "AVAILABLE", "REASON", "IMAGE", "AGE")
@@ -140,6 +144,8 @@ func (l layout) row(out io.Writer, object any, now time.Time) {
 		cells, set = l.definitionRow(workflowDefinition(o, now)), o.Labels
 	case *workflowsv1alpha1.Action:
 		cells, set = l.definitionRow(actionDefinition(o, now)), o.Labels
+	case *workspacesv1alpha1.PersistentWorkspace:
+		cells, set = l.workspaceRow(o, now), o.Labels
 	}
 	if l.labels {
 		cells = append(cells, set.String())

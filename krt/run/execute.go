@@ -96,6 +96,9 @@ func createHint(err error, run *corev1alpha1.Run) error {
 			"choose another NAME, or leave it out to have one made; `kubectl delete run %s -n %s` removes the old one, and --follow --rm does so after its end",
 			run.Name, run.Namespace)
 	}
+	if refusal := workspaceRefusal(err); refusal != nil {
+		return refusal
+	}
 	return fmt.Errorf("creating the Run: %w", err)
 }
 

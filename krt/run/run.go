@@ -55,6 +55,9 @@ const example = `  # Run a script, see its output, get its exit code
   krt run nightly --runtime sh --timeout 1h -- sh -c 'sleep 10; date'
   krt logs nightly -f
 
+  # A command in a directory that other Runs share
+  krt run --runtime sh --workspace shared --follow -- ls -l
+
   # A script from standard input
   echo 'echo "hello from $KRUNTIME_RUN_NAME"' | krt run --runtime sh --file - --follow
 
@@ -99,6 +102,7 @@ func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 	cli.DurationVar(flags, &timeout, "timeout", "Stop the script after this `duration` of execution; waiting does not count")
 	cli.DurationVar(flags, &ttl, "ttl", "Have the cluster delete the Run this `duration` after its end, in whole seconds (default: never)")
 	complete.Flag(cmd, "runtime", complete.Runtimes(f))
+	complete.Flag(cmd, "workspace", complete.Workspaces(f))
 	complete.Flag(cmd, "dry-run", complete.Words(cli.DryRuns()...))
 	return cmd
 }
@@ -110,7 +114,7 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	flags.StringArrayVarP(&o.request.env, "env", "e", nil, "Set an environment variable, as `NAME=VALUE`; may be repeated")
 	flags.StringArrayVar(&o.request.requests, "request", nil, "Take so many units of the Pod's capacity, as `NAME=QUANTITY`; may be repeated (default runs=1)")
 	flags.StringArrayVarP(&o.request.labels, "label", "l", nil, "Put a label on the Run, as `KEY=VALUE`; may be repeated")
-	flags.StringVar(&o.request.workspace, "workspace", "", "Execute in the PersistentWorkspace of this `name`; needs the group workspaces.kruntimes.io, which is not there yet")
+	flags.StringVar(&o.request.workspace, "workspace", "", "Execute in the PersistentWorkspace of this `name`, which must be there and of the same Runtime; you need the right to use it")
 	flags.BoolVar(&o.follow, "follow", false, "Show the output, wait for the end, and end with the script's exit code")
 	flags.BoolVar(&o.remove, "rm", false, "With --follow: delete the Run after its end")
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, "With --follow: show the output of the Run and errors only")

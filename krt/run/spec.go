@@ -47,16 +47,21 @@ func build(r request) (*corev1alpha1.Run, error) {
 	run.Namespace = r.namespace
 	run.Spec.Runtime = r.runtime
 	for _, step := range []func(*corev1alpha1.Run, request) error{
-		setName, setSource, setEnv, setRequests, setTimes, setLabels,
+		setName, setSource, setEnv, setRequests, setTimes, setLabels, setWorkspace,
 	} {
 		if err := step(run, r); err != nil {
 			return nil, err
 		}
 	}
-	if r.workspace != "" {
-		run.Spec.Workspace = &corev1alpha1.WorkspaceReference{Name: r.workspace}
-	}
 	return run, nil
+}
+
+func setWorkspace(run *corev1alpha1.Run, r request) error {
+	if r.workspace == "" {
+		return nil
+	}
+	run.Spec.Workspace = &corev1alpha1.WorkspaceReference{Name: r.workspace}
+	return checkName("the name of the workspace", r.workspace)
 }
 
 func setName(run *corev1alpha1.Run, r request) error {
