@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,6 +39,10 @@ func Run(ctx context.Context, options Options) error {
 		return err
 	}
 	options.complete()
+	configuration, err := readConfiguration(options.ConfigFile)
+	if err != nil {
+		return err
+	}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, corev1alpha1.AddToScheme,
 		workspacesv1alpha1.AddToScheme, workflowsv1alpha1.AddToScheme} {
@@ -58,11 +63,13 @@ func Run(ctx context.Context, options Options) error {
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
-	if err := setUp(ctx, mgr, options); err != nil {
+	if err := setUp(ctx, mgr, options, configuration); err != nil {
 		return err
 	}
 	logr.FromContextOrDiscard(ctx).Info("Starting manager", "groups", options.Groups, "nodeImage", options.NodeImage,
-		"defaultRunAsUser", options.DefaultRunAsUser, "leaderElection", options.LeaderElection)
+		"defaultRunAsUser", options.DefaultRunAsUser, "leaderElection", options.LeaderElection,
+		"jobsWithWorkspace", configuration.JobWorkspaces.Jobs, "jobWorkspaceCleanup", configuration.JobWorkspaces.CleanupPolicy,
+		"jobWorkspaceTTL", ptr.Deref(configuration.JobWorkspaces.TTLSecondsAfterUnused, 0))
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("running the controllers: %w", err)
 	}
@@ -100,7 +107,7 @@ func cachedObjects(options Options) map[client.Object]cache.ByObject {
 }
 
 // setUp registers the controllers of the enabled groups, what tells of their work, and the probes.
-func setUp(ctx context.Context, mgr ctrl.Manager, options Options) error {
+func setUp(ctx context.Context, mgr ctrl.Manager, options Options, configuration *Configuration) error {
 	recorder, err := addRecorder(mgr, options.Config)
 	if err != nil {
 		return err
@@ -119,7 +126,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, options Options) error {
 		}
 	}
 	if options.enabled(GroupWorkflows) {
-		if err := setUpWorkflows(ctx, mgr, recorder); err != nil {
+		if err := setUpWorkflows(ctx, mgr, recorder, configuration.jobWorkspaces()); err != nil {
 			return fmt.Errorf("setting up group %s: %w", GroupWorkflows, err)
 		}
 	}
@@ -166,14 +173,15 @@ func setUpWorkspaces(ctx context.Context, mgr ctrl.Manager, recorder *events.Rec
 	return nil
 }
 
-func setUpWorkflows(ctx context.Context, mgr ctrl.Manager, recorder *events.Recorder) error {
+func setUpWorkflows(ctx context.Context, mgr ctrl.Manager, recorder *events.Recorder, jobs *workflows.JobWorkspaces) error {
 	if err := workflows.IndexFields(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	if err := mgr.Add(&workflows.Observer{Informers: mgr.GetCache(), Recorder: recorder, Clock: clock.RealClock{}}); err != nil {
 		return fmt.Errorf("adding what observes WorkflowRuns: %w", err)
 	}
-	runs := &workflows.WorkflowRunReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Recorder: recorder}
+	runs := &workflows.WorkflowRunReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{},
+		Workspaces: jobs, Recorder: recorder}
 	if err := runs.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the WorkflowRun controller: %w", err)
 	}

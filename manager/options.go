@@ -57,6 +57,8 @@ type Options struct {
 	Metrics endpoint.Options
 	// HealthAddress is where probes are served. Empty or "0": nowhere.
 	HealthAddress string
+	// ConfigFile holds the Configuration. Empty: its defaults.
+	ConfigFile string
 	// Admission says where and how the API server is answered. It counts only with group workspaces.
 	Admission AdmissionOptions
 }
@@ -71,6 +73,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", "", "`Namespace` of the Lease (default: that of the Pod)")
 	o.Metrics.AddFlags(flags)
 	flags.StringVar(&o.HealthAddress, "health-address", ":8081", "`Address` to serve probes on; 0 for nowhere")
+	flags.StringVar(&o.ConfigFile, "config", "", "`File` with a ManagerConfiguration of config.kruntimes.io/v1alpha1 (default: none)")
 	o.Admission.AddFlags(flags)
 }
 

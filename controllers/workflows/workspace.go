@@ -89,11 +89,11 @@ func (o *observation) standing(name string, js *workflowsv1alpha1.JobStatus) sta
 	}
 }
 
-// loss says why a job that stands bereft cannot go on.
+// loss says why a job cannot go on whose workspace cannot be used any more.
 func (o *observation) loss(job string) string {
-	why := "was deleted while the job ran"
-	if w := o.workspaces[job]; w != nil && w.Status.Phase == workspacesv1alpha1.WorkspaceLost {
-		why = "was lost, because its Pod is gone"
+	why := "was lost, because its Pod is gone"
+	if w := o.workspaces[job]; w == nil || w.IsReleased() && w.Status.Phase != workspacesv1alpha1.WorkspaceLost {
+		why = "was deleted while the job ran"
 	}
 	return workflowsv1alpha1.WordWorkspaceLost + ": the workspace of the job " + why + ": the files of its steps are gone"
 }
@@ -128,19 +128,25 @@ func (o *observation) waits(name string, js *workflowsv1alpha1.JobStatus) string
 }
 
 // blame says that a step ended because the workspace of its job was lost, in front of how it ended. One that ended by
-// itself beforehand did not.
+// itself beforehand did not. The word of the Pod's end may arrive before that of the workspace's.
 func (o *observation) blame(name string, js *workflowsv1alpha1.JobStatus, step *workflowsv1alpha1.StepStatus) string {
 	child := o.children[identity{job: name, step: step.Name}]
-	if child == nil || o.endsEarly() || o.standing(name, js) != standsBereft {
+	if child == nil || child.Spec.Workspace == nil || o.endsEarly() {
 		return ""
 	}
+	isLost := o.standing(name, js) == standsBereft
 	switch child.Status.Reason {
-	case corev1alpha1.RunReasonCancelled, corev1alpha1.RunReasonRuntimePodLost, corev1alpha1.RunReasonPodTerminated,
-		corev1alpha1.RunReasonServerLost, corev1alpha1.RunReasonWorkspaceUnavailable:
-		return o.loss(name) + "; "
+	case corev1alpha1.RunReasonRuntimePodLost:
+		isLost = true
+	case corev1alpha1.RunReasonCancelled, corev1alpha1.RunReasonPodTerminated, corev1alpha1.RunReasonServerLost,
+		corev1alpha1.RunReasonWorkspaceUnavailable:
 	default:
 		return ""
 	}
+	if !isLost {
+		return ""
+	}
+	return o.loss(name) + "; "
 }
 
 // isSpent tells whether no Run can be executed in a workspace any more.

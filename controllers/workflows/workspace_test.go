@@ -207,6 +207,17 @@ func TestD10(t *testing.T) {
 				"the files of its steps are gone; step compile: Cancelled",
 			wantIn: map[string]string{"build/compile": "flow-build", "docs/render": "flow-docs"},
 		},
+		"the Pod's end is seen before that of the workspace": {
+			play: func(w *world) {
+				w.quiet()
+				w.end("build", "compile", corev1alpha1.RunFailed, nil)
+				w.children[identity{job: "build", step: "compile"}].Status.Reason = corev1alpha1.RunReasonRuntimePodLost
+				w.end("docs", "render", corev1alpha1.RunSucceeded, nil)
+			},
+			want:        map[string]string{"": "Failed", "build": "Failed", "deploy": "Skipped", "docs": "Succeeded"},
+			wantMessage: "job build failed: " + lost + "; step compile: RuntimePodLost, exit code 3",
+			wantIn:      map[string]string{"build/compile": "flow-build", "docs/render": "flow-docs"},
+		},
 		"a step that fails by itself is not blamed on the loss": {
 			play: func(w *world) {
 				w.quiet()

@@ -30,7 +30,7 @@ const RunPath = "/validate-kruntimes-io-v1alpha1-run"
 // The API server waits 5 s for an answer (config/webhook). One read and one review, or two reads, have to fit in with time
 // to spare: an answer that comes too late refuses the Run as well, but tells its caller nothing.
 const (
-	readTimeout   = 1500 * time.Millisecond
+	readTimeout   = 2 * time.Second
 	reviewTimeout = 2 * time.Second
 )
 

@@ -41,7 +41,7 @@ func TestTheControllerExecutesOnlyInWorkspacesOfTheSameJob(t *testing.T) {
 	asked := &reviews{}
 	ns := shared.Namespace(t)
 	startManager(t, ns, asked.record(t))
-	controller := cluster.Client(t, shared.ServiceAccount(t, config.Namespace, config.ManagerServiceAccount))
+	controller := newClient(t, shared.ServiceAccount(t, config.Namespace, config.ManagerServiceAccount))
 	stranger := newWorkflowRun(ns, "stranger")
 	shared.Create(t, stranger)
 	cases := map[string]struct {
@@ -138,14 +138,14 @@ func TestNobodyElseIsTakenForTheController(t *testing.T) {
 	owner := newWorkflowRun(ns, "ci")
 	shared.Create(t, owner)
 	shared.Create(t, child(owner, newWorkspace(ns, "ci-build")))
-	governor := cluster.Client(t, shared.User(t, ns, "governor", writeRuns, govern))
+	governor := newClient(t, shared.User(t, ns, "governor", writeRuns, govern))
 	run := child(owner, newRun(ns, "ci-build-s", "ci-build"))
 	expectError(t, "a governor with all marks of a child", governor.Create(t.Context(), run.DeepCopy()), `user "governor" may not execute`)
 
 	// ServiceAccounts whose names begin, end or sound like the controller's.
 	for _, account := range []struct{ namespace, name string }{{ns, config.ManagerServiceAccount}, {config.Namespace, config.ManagerServiceAccount + "-2"},
 		{config.Namespace, config.SchedulerServiceAccount}} {
-		namesake := cluster.Client(t, shared.ServiceAccount(t, account.namespace, account.name))
+		namesake := newClient(t, shared.ServiceAccount(t, account.namespace, account.name))
 		subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: account.namespace, Name: account.name}
 		bind(t, ns, "kruntimes-edit", subject)
 		bind(t, ns, "kruntimes-scheduler", subject) // governs
@@ -173,7 +173,7 @@ func TestNobodyMakesAWorkspaceThatOfHisWorkflowRun(t *testing.T) {
 	ns, _ := team(t)
 	writeWorkspaces := rbacv1.PolicyRule{APIGroups: []string{"workspaces.kruntimes.io"}, Resources: []string{"persistentworkspaces"},
 		Verbs: []string{"create", "get", "update", "patch", "delete"}}
-	mallory := cluster.Client(t, shared.User(t, ns, "editor", writeRuns, writeWorkspaces))
+	mallory := newClient(t, shared.User(t, ns, "editor", writeRuns, writeWorkspaces))
 	owner := newWorkflowRun(ns, "mallorys")
 	shared.Create(t, owner)
 	secret := newWorkspace(ns, "secret")
@@ -187,7 +187,7 @@ func TestNobodyMakesAWorkspaceThatOfHisWorkflowRun(t *testing.T) {
 	expectError(t, "an owner", mallory.Update(t.Context(), owned), "must not name a WorkflowRun as controller")
 	expectError(t, "a new workspace with both", mallory.Create(t.Context(), child(owner, newWorkspace(ns, "mallorys-build"))), "are set only by the control plane")
 
-	controller := cluster.Client(t, shared.ServiceAccount(t, config.Namespace, config.ManagerServiceAccount))
+	controller := newClient(t, shared.ServiceAccount(t, config.Namespace, config.ManagerServiceAccount))
 	run := child(owner, newRun(ns, "mallorys-build-s", "secret"))
 	expectError(t, "the controller, if it were led there", controller.Create(t.Context(), run), "has no WorkflowRun as its controller")
 	expectNoRunIn(t, ns, "secret")

@@ -8,8 +8,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/kubectl/pkg/cmd/auth"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
-
-	"kruntimes.io/kruntimes/test/envtest/cluster"
 )
 
 // TestKubectlTellsWhoMayUseAWorkspace asks as docs/security.md says, and compares the answer with what admission does.
@@ -35,7 +33,7 @@ func TestKubectlTellsWhoMayUseAWorkspace(t *testing.T) {
 		if got != want || err != nil {
 			t.Errorf("kubectl said %t about workspace %s (%s, %v), want %t", got, workspace, out, err, want)
 		}
-		err = cluster.Client(t, ann).Create(t.Context(), newRun(ns, "in-"+workspace, workspace))
+		err = newClient(t, ann).Create(t.Context(), newRun(ns, "in-"+workspace, workspace))
 		if (err == nil) != want {
 			t.Errorf("a Run in workspace %s: %v", workspace, err)
 		}

@@ -15,9 +15,12 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 	"kruntimes.io/kruntimes/manager"
 	"kruntimes.io/kruntimes/test/envtest/cluster"
@@ -44,16 +47,22 @@ func use(names ...string) rbacv1.PolicyRule {
 		Verbs: []string{"use"}, ResourceNames: names}
 }
 
-// startManager runs a manager that the API server asks about Runs in the namespace. It leaves WorkflowRuns alone, so that
-// tests can make what a controller would make.
+// startManager runs a manager that the API server asks about Runs in the namespace. Unless it is
+// changed, it leaves WorkflowRuns alone, so that tests can make what a controller would make.
 func startManager(t *testing.T, namespace string, change ...func(*manager.Options)) (stop func()) {
 	t.Helper()
 	address := ""
-	stop = shared.StartManager(t, append(change, func(o *manager.Options) {
+	quiet := func(o *manager.Options) {
 		o.Groups = []string{manager.GroupCore, manager.GroupWorkspaces}
 		address = o.Admission.Address
-	})...)
+	}
+	stop = shared.StartManager(t, append([]func(*manager.Options){quiet}, change...)...)
 	shared.Ask(t, namespace, address)
+	t.Cleanup(func() { // so that managers of other tests do not execute them
+		if err := shared.Admin().DeleteAllOf(context.WithoutCancel(t.Context()), &workflowsv1alpha1.WorkflowRun{}, client.InNamespace(namespace)); err != nil {
+			t.Errorf("deleting the WorkflowRuns of %s: %v", namespace, err)
+		}
+	})
 	cluster.Eventually(t, "the manager to answer", func(ctx context.Context) (bool, error) {
 		err := shared.Admin().Create(ctx, newRun(namespace, "probe", "no-such-workspace"), client.DryRunAll)
 		return err != nil && strings.Contains(err.Error(), "has no PersistentWorkspace"), nil
@@ -83,7 +92,39 @@ func team(t *testing.T, change ...func(*manager.Options)) (namespace string, mal
 	namespace = shared.Namespace(t)
 	startManager(t, namespace, change...)
 	shared.Create(t, newWorkspace(namespace, "secret"))
-	return namespace, cluster.Client(t, shared.User(t, namespace, "mallory", writeRuns, writeRunStatus))
+	return namespace, newClient(t, shared.User(t, namespace, "mallory", writeRuns, writeRunStatus))
+}
+
+// newClient makes a client that asks again where the machine was too busy for an answer within the bounds of admission.
+func newClient(t *testing.T, cfg *rest.Config) client.Client {
+	t.Helper()
+	return patient{cluster.Client(t, cfg)}
+}
+
+type patient struct{ client.Client }
+
+// Create returns what admission has decided, or anything else that is not for lack of time.
+func (p patient) Create(ctx context.Context, object client.Object, opts ...client.CreateOption) error {
+	return patiently(func() error { return p.Client.Create(ctx, object, opts...) })
+}
+
+// Apply is Create for server-side apply.
+func (p patient) Apply(ctx context.Context, object runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+	return patiently(func() error { return p.Client.Apply(ctx, object, opts...) })
+}
+
+// attempts bound how often is asked: each time takes seconds.
+const attempts = 30
+
+// patiently calls ask until the answer is not one for lack of time.
+func patiently(ask func() error) (err error) {
+	for range attempts {
+		err = ask()
+		if err == nil || !strings.Contains(err.Error(), "in time: try again") && !strings.Contains(err.Error(), "context deadline exceeded") {
+			return err
+		}
+	}
+	return err
 }
 
 // refusal is what the webhook's refusals begin with.

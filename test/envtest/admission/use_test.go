@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -115,7 +116,7 @@ func TestARunKeepsItsWorkspace(t *testing.T) {
 	startManager(t, ns)
 	shared.Create(t, newWorkspace(ns, "secret"))
 	shared.Create(t, newWorkspace(ns, "own"))
-	mallory := cluster.Client(t, shared.User(t, ns, "mallory", writeRuns, use("own"), writeRunStatus))
+	mallory := newClient(t, shared.User(t, ns, "mallory", writeRuns, use("own"), writeRunStatus))
 	for before, run := range map[string]*corev1alpha1.Run{"no workspace": newRun(ns, "private", ""), "his own workspace": newRun(ns, "shared", "own")} {
 		if err := mallory.Create(t.Context(), run); err != nil {
 			t.Fatal(err)
@@ -151,17 +152,17 @@ func TestAGrantReachesAsFarAsItSays(t *testing.T) {
 		shared.Create(t, newWorkspace(ns, name))
 		shared.Create(t, newWorkspace(elsewhere, name))
 	}
-	one := cluster.Client(t, shared.User(t, ns, "ann", writeRuns, use("ci")))
+	one := newClient(t, shared.User(t, ns, "ann", writeRuns, use("ci")))
 	expectError(t, "the workspace that the grant names", one.Create(t.Context(), newRun(ns, "a1", "ci")), "")
 	expectError(t, "another workspace", one.Create(t.Context(), newRun(ns, "a2", "secret")), "may not execute in PersistentWorkspace")
 
-	all := cluster.Client(t, shared.User(t, ns, "bob", writeRuns))
+	all := newClient(t, shared.User(t, ns, "bob", writeRuns))
 	bind(t, ns, config.WorkspaceUserClusterRole, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "bob"})
 	shared.User(t, elsewhere, "bob", writeRuns)
 	expectEventually(t, all, newRun(ns, "b1", "secret"))
 	expectError(t, "the same workspace in another namespace", all.Create(t.Context(), newRun(elsewhere, "b2", "secret")), "may not execute in PersistentWorkspace")
 
-	account := cluster.Client(t, shared.ServiceAccount(t, ns, "bot"))
+	account := newClient(t, shared.ServiceAccount(t, ns, "bot"))
 	bind(t, ns, "kruntimes-edit", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: "bot"})
 	expectRefusal(t, account, newRun(ns, "c1", "secret"), "ServiceAccount "+ns+"/bot may not execute")
 }
@@ -218,9 +219,9 @@ func TestAnAdministratorOfANamespaceGrants(t *testing.T) {
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "use-secret"},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "mallory"}}}
 
-	climber := cluster.Client(t, shared.User(t, ns, "climber", manage))
+	climber := newClient(t, shared.User(t, ns, "climber", manage))
 	expectError(t, "who manages roles and lacks the right", climber.Create(t.Context(), role.DeepCopy()), "attempting to grant RBAC permissions not currently held")
-	admin := cluster.Client(t, shared.User(t, ns, "admin", manage))
+	admin := newClient(t, shared.User(t, ns, "admin", manage))
 	bind(t, ns, config.WorkspaceUserClusterRole, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "admin"})
 	cluster.Eventually(t, "the administrator's rights", func(ctx context.Context) (bool, error) {
 		err := admin.Create(ctx, role.DeepCopy())
@@ -246,7 +247,7 @@ func TestTheReviewIsAboutTheImpersonated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return made
+		return patient{made}
 	}
 	manager := rest.ImpersonationConfig{UserName: "system:serviceaccount:" + config.Namespace + ":" + config.ManagerServiceAccount}
 	expectError(t, "the controller, without the right to impersonate", as(manager).Create(t.Context(), newRun(ns, "r0", "secret")),
@@ -302,7 +303,7 @@ func grantImpersonation(t *testing.T, name, namespace string) {
 // reference is, so that who was admitted before would be admitted now, and nobody else.
 func TestARightIsToTheName(t *testing.T) {
 	ns, mallory := team(t)
-	ann := cluster.Client(t, shared.User(t, ns, "ann", writeRuns, use("secret")))
+	ann := newClient(t, shared.User(t, ns, "ann", writeRuns, use("secret")))
 	expectError(t, "before", ann.Create(t.Context(), newRun(ns, "before", "secret")), "")
 	first := newWorkspace(ns, "secret")
 	if err := shared.Admin().Get(t.Context(), client.ObjectKeyFromObject(first), first); err != nil {
@@ -327,7 +328,7 @@ func TestARightIsToTheName(t *testing.T) {
 func TestAWorkspaceThatIsOfNoUseLeavesTheRunWaiting(t *testing.T) {
 	ns := shared.Namespace(t)
 	startManager(t, ns)
-	ann := cluster.Client(t, shared.User(t, ns, "ann", writeRuns, use()))
+	ann := newClient(t, shared.User(t, ns, "ann", writeRuns, use()))
 	pending := newWorkspace(ns, "pending")
 	shared.Create(t, pending)
 	expectError(t, "a workspace without a Pod", ann.Create(t.Context(), newRun(ns, "pending", "pending")), "")
@@ -367,4 +368,50 @@ func TestNoComponentMayUseWorkspaces(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestTheReferenceThatIsStoredIsTheOneThatIsDecidedOn sends bodies that two readers could read in two ways.
+func TestTheReferenceThatIsStoredIsTheOneThatIsDecidedOn(t *testing.T) {
+	ns := shared.Namespace(t)
+	startManager(t, ns)
+	shared.Create(t, newWorkspace(ns, "own"))
+	shared.Create(t, newWorkspace(ns, "secret"))
+	cfg := shared.User(t, ns, "mallory", writeRuns, use("own"))
+	cfg.GroupVersion, cfg.APIPath = &corev1alpha1.GroupVersion, "/apis"
+	cfg.NegotiatedSerializer = clientgoscheme.Codecs.WithoutConversion()
+	mallory, err := rest.RESTClientFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]struct {
+		// workspace is a part of the spec, as JSON.
+		workspace string
+		want      string
+	}{
+		"the right one first":           {`"workspace":{"name":"own"},"workspace":{"name":"secret"}`, "may not execute"},
+		"the right name first":          {`"workspace":{"name":"own","name":"secret"}`, "may not execute"},
+		"another spelling of the field": {`"Workspace":{"name":"secret"}`, ""},
+		"another spelling of the name":  {`"workspace":{"name":"own","Name":"secret"}`, ""},
+		"an escaped name":               {`"workspace":{"name":"\u0073ecret"}`, "may not execute"},
+		"an escaped field":              {`"\u0077orkspace":{"name":"secret"}`, "may not execute"},
+		"nothing":                       {`"workspace":null`, ""},
+		"no name":                       {`"workspace":{}`, "spec.workspace.name: Required value"},
+		"an empty name":                 {`"workspace":{"name":""}`, "spec.workspace.name: Invalid value"},
+		"a list":                        {`"workspace":[{"name":"secret"}]`, "must be of type object"},
+		"another kind":                  {`"workspace":{"name":"secret","kind":"Secret"}`, "spec.workspace.kind: Unsupported value"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			body := `{"apiVersion":"kruntimes.io/v1alpha1","kind":"Run","metadata":{"generateName":"r-"},"spec":{"runtime":"sh","source":{"inline":"true"},` + tc.workspace + `}}`
+			err := patiently(func() error {
+				raw, err := mallory.Post().Namespace(ns).Resource("runs").SetHeader("Content-Type", "application/json").Body([]byte(body)).DoRaw(t.Context())
+				if err != nil {
+					return fmt.Errorf("%w: %s", err, raw)
+				}
+				return nil
+			})
+			expectError(t, "the Run", err, tc.want)
+		})
+	}
+	expectNoRunIn(t, ns, "secret")
 }

@@ -276,7 +276,7 @@ func TestAFinishedWorkflowRunExpires(t *testing.T) {
 func TestTheWorkflowRunControllerSurvivesAKillAtEveryWrite(t *testing.T) {
 	players := map[string]*player{}
 	cluster.KillAtEveryWrite(t, cluster.Kills{
-		MaxWrites: 30,
+		MaxWrites: 60,
 		Prepare: func(t *testing.T) string {
 			ns := shared.Namespace(t)
 			players[ns] = startPlayer(t, ns, results(nil))
@@ -286,7 +286,10 @@ func TestTheWorkflowRunControllerSurvivesAKillAtEveryWrite(t *testing.T) {
 		Start: func(t *testing.T, f *cluster.Fault) func() {
 			return shared.StartManager(t, func(o *manager.Options) { f.WrapConfig(o.Config) })
 		},
-		Done: func(t *testing.T, ns string) bool { return get(t, ns, "ci").Status.Phase.IsTerminal() },
+		Done: func(t *testing.T, ns string) bool {
+			run := get(t, ns, "ci")
+			return run.Status.Phase.IsTerminal() && len(live(t, run)) == 0
+		},
 		Check: func(t *testing.T, ns string) {
 			run := awaitEnd(t, ns, "ci")
 			if run.Status.Phase != workflowsv1alpha1.WorkflowSucceeded {
@@ -297,9 +300,11 @@ func TestTheWorkflowRunControllerSurvivesAKillAtEveryWrite(t *testing.T) {
 					t.Errorf("step %s was executed by %v", step, names)
 				}
 			}
-			if got := len(children(t, run)); got != 4 {
-				t.Errorf("got %d children, want 4", got)
+			want := map[string]string{"build/compile": "ci-build", "build/test": "ci-build", "deploy/roll-out": "ci-deploy", "docs/render": "ci-docs"}
+			if diff := cmp.Diff(want, places(t, run)); diff != "" {
+				t.Errorf("children by workspace (-want +got):\n%s", diff)
 			}
+			awaitLive(t, run)
 		},
 	})
 }

@@ -61,6 +61,13 @@ func startPlayer(t *testing.T, namespace string, results map[string]result) *pla
 	return p
 }
 
+// move has the Runs that are assigned from now on go to another Pod.
+func (p *player) move(pod *corev1.Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pod = pod
+}
+
 // executions returns the names of the Runs that were executed, by step.
 func (p *player) executions() map[string][]string {
 	p.mu.Lock()

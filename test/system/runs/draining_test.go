@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -367,4 +369,65 @@ func TestRolloutOfIdlePods(t *testing.T) {
 	if took > 60*time.Second {
 		t.Errorf("that took %s, of a grace period of 600 s for each", took)
 	}
+}
+
+// TestASchedulerThatSleepsThroughADrain stops the scheduler while all Pods drain and are replaced. When it wakes it may
+// assign Runs to Pods that it believes to be ready and that are gone: they are handed back, since nothing of them began.
+func TestASchedulerThatSleepsThroughADrain(t *testing.T) {
+	const rounds, perRound = 4, 8
+	s := newScene(t)
+	r := s.runtime("sh", 2, "4", nil)
+	s.warm(r)
+	for round := range rounds {
+		old := s.pods()
+		scheduler := s.schedulerProcess()
+		if err := syscall.Kill(scheduler, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		wake := sync.OnceFunc(func() { _ = syscall.Kill(scheduler, syscall.SIGCONT) })
+		t.Cleanup(wake)
+		for i := range perRound {
+			s.run(fmt.Sprintf("run-%d-%d", round, i), "sh", s.signs())
+		}
+		for name := range old {
+			if err := admin.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.rolled(r, old)
+		wake()
+	}
+	attempts := map[int32]int{}
+	for name, run := range s.settled() {
+		attempts[run.Status.Attempt]++
+		if run.Status.Phase != corev1alpha1.RunSucceeded {
+			t.Errorf("%s: %s/%s %s", name, run.Status.Phase, run.Status.Reason, run.Status.Message)
+		}
+	}
+	s.eachSignedOnce(rounds * perRound)
+	t.Logf("Runs by number of attempts: %v", attempts)
+}
+
+// schedulerProcess finds the scheduler of the cluster, which is a child of this process.
+func (s *scene) schedulerProcess() int {
+	s.t.Helper()
+	found := 0
+	s.until("the scheduler is there", func() (bool, string) {
+		threads, err := filepath.Glob("/proc/self/task/*/children")
+		if err != nil {
+			return false, err.Error()
+		}
+		for _, thread := range threads {
+			children, _ := os.ReadFile(thread) // the thread may have ended
+			for _, child := range strings.Fields(string(children)) {
+				argv := zeroSeparated(filepath.Join("/proc", child, "cmdline"))
+				if len(argv) > 0 && filepath.Base(argv[0]) == "scheduler" {
+					_, err := fmt.Sscan(child, &found)
+					return err == nil, child
+				}
+			}
+		}
+		return false, fmt.Sprintf("%d threads have no such child", len(threads))
+	})
+	return found
 }
