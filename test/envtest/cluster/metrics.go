@@ -14,7 +14,10 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // FreeAddress is a loopback address that nobody listened on a moment ago.
@@ -42,6 +45,33 @@ func (c *Cluster) MetricsReader(tb testing.TB, namespace, name string) (token st
 		}
 	})
 	return token
+}
+
+// DeleteAll deletes all objects of a kind in all namespaces, whoever holds them: what other tests have left is counted as well
+// as what a test makes itself.
+func (c *Cluster) DeleteAll(tb testing.TB, kinds ...client.ObjectList) {
+	tb.Helper()
+	for _, list := range kinds {
+		if err := c.admin.List(tb.Context(), list); err != nil {
+			tb.Fatalf("listing %T: %v", list, err)
+		}
+		err := meta.EachListItem(list, func(o runtime.Object) error {
+			object, ok := o.(client.Object)
+			if !ok {
+				return fmt.Errorf("%T is no object", o)
+			}
+			if len(object.GetFinalizers()) > 0 {
+				patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
+				if err := c.admin.Patch(tb.Context(), object, patch); client.IgnoreNotFound(err) != nil {
+					return err
+				}
+			}
+			return client.IgnoreNotFound(c.admin.Delete(tb.Context(), object, client.GracePeriodSeconds(0)))
+		})
+		if err != nil {
+			tb.Fatalf("deleting %T: %v", list, err)
+		}
+	}
 }
 
 // Scrape asks for a page of a server, with a token where that is not empty, whatever the server's certificate is. It returns

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/config"
 	"kruntimes.io/kruntimes/devcluster/pki"
 	"kruntimes.io/kruntimes/manager"
@@ -121,6 +122,7 @@ func awaitCounting(t *testing.T, namespace string, pod *corev1.Pod, count func()
 
 // TestRunsAreCounted counts what became of Runs since a manager has started, and not what was there before.
 func TestRunsAreCounted(t *testing.T) {
+	shared.DeleteAll(t, &corev1alpha1.RunList{})
 	ns := shared.Namespace(t)
 	token := shared.MetricsReader(t, ns, "reader")
 	pod, leaves := shared.RuntimePod(t, ns, "sh", "stays"), shared.RuntimePod(t, ns, "sh", "a")

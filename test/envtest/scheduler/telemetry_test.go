@@ -52,21 +52,9 @@ func TestEventsTellWhyRunsWait(t *testing.T) {
 	shared.ExpectEvents(t, ns, want, nil)
 }
 
-// deleteRuns deletes what other tests have left: a scheduler looks at all namespaces.
-func deleteRuns(t *testing.T) {
-	t.Helper()
-	var runs corev1alpha1.RunList
-	if err := shared.Admin().List(t.Context(), &runs); err != nil {
-		t.Fatal(err)
-	}
-	for i := range runs.Items {
-		shared.Delete(t, &runs.Items[i])
-	}
-}
-
 // TestTheSchedulerCounts places two of three Runs.
 func TestTheSchedulerCounts(t *testing.T) {
-	deleteRuns(t)
+	shared.DeleteAll(t, &corev1alpha1.RunList{}) // a scheduler looks at all namespaces
 	ns := shared.Namespace(t)
 	token := shared.MetricsReader(t, ns, "reader")
 	runtimeOf(t, ns, "sh", 1, "2")

@@ -16,6 +16,7 @@ const circle = "jobs: {a: {runs-on: sh, needs: [b], steps: [{name: s, run: x}]},
 
 // TestEventsAndMetricsTellOnceHowWorkflowRunsEnd ends WorkflowRuns in all ways, and starts another manager.
 func TestEventsAndMetricsTellOnceHowWorkflowRunsEnd(t *testing.T) {
+	shared.DeleteAll(t, &workflowsv1alpha1.WorkflowRunList{}, &corev1alpha1.RunList{})
 	ns := shared.Namespace(t)
 	token, address := shared.MetricsReader(t, ns, "reader"), cluster.FreeAddress(t)
 	stop := shared.StartManager(t, func(o *manager.Options) { o.Metrics.Address = address })
