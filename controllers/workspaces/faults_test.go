@@ -130,46 +130,67 @@ func (g *game) referee(before, after *workspacesv1alpha1.PersistentWorkspace) {
 	if before == nil {
 		g.t.Fatal("wrote to a workspace that is gone")
 	}
-	isHeld := func(w *workspacesv1alpha1.PersistentWorkspace) bool {
-		return w != nil && slices.Contains(w.Finalizers, workspacesv1alpha1.Finalizer)
+	if isHeld(before) && !isHeld(after) {
+		g.refereeLettingGo(before)
 	}
-	if isHeld(before) && !isHeld(after) && before.Status.BoundPod != "" && (g.holder(before) != nil || before.Status.Phase != "Lost") {
-		g.t.Fatalf("took the finalizer off a workspace that is %s and has a Pod: %t", before.Status.Phase, g.holder(before) != nil)
-	}
-	if after == nil {
-		return
-	}
-	from, to := before.Status.Phase, after.Status.Phase
-	if before.Status.BoundPod != "" && (before.Status.BoundPodUID != after.Status.BoundPodUID || before.Status.Path != after.Status.Path) {
-		g.t.Fatalf("bound again: from %s to %s", before.Status.BoundPodUID, after.Status.BoundPodUID)
-	}
-	if last := before.Status.LastUsedTime; last != nil && !after.Status.LastUsedTime.After(last.Time) && !after.Status.LastUsedTime.Equal(last) {
-		g.t.Fatalf("lastUsedTime went from %v to %v", last, after.Status.LastUsedTime)
-	}
-	if from == to {
-		if before.DeletionTimestamp == nil && after.DeletionTimestamp != nil {
-			g.refereeExpiry(after, "deleted")
-		}
-		return
-	}
-	g.phases = append(g.phases, to)
 	switch {
-	case from == "Pending" && to == "Bound":
-		pod := g.holder(after)
-		if pod == nil || !isCandidate(pod) || !isHeld(after) {
-			g.t.Fatalf("bound to a Pod that is no candidate: %+v, finalizers %v", pod, after.Finalizers)
+	case after == nil:
+	case before.Status.Phase != after.Status.Phase:
+		g.refereeBinding(before, after)
+		g.refereePhase(before.Status.Phase, after)
+	case before.DeletionTimestamp == nil && after.DeletionTimestamp != nil:
+		g.refereeExpiry(after, "deleted")
+	default:
+		g.refereeBinding(before, after)
+	}
+}
+
+// isHeld tells whether w, which is nil when it is gone, has the finalizer.
+func isHeld(w *workspacesv1alpha1.PersistentWorkspace) bool {
+	return w != nil && slices.Contains(w.Finalizers, workspacesv1alpha1.Finalizer)
+}
+
+// refereeLettingGo checks that a workspace which loses its finalizer has no directory.
+func (g *game) refereeLettingGo(w *workspacesv1alpha1.PersistentWorkspace) {
+	g.t.Helper()
+	if w.Status.BoundPod != "" && (w.Status.Phase != workspacesv1alpha1.WorkspaceLost || g.holder(w) != nil) {
+		g.t.Fatalf("took the finalizer off a workspace that is %s and has a Pod: %t", w.Status.Phase, g.holder(w) != nil)
+	}
+}
+
+// refereeBinding checks what never changes or goes back.
+func (g *game) refereeBinding(before, after *workspacesv1alpha1.PersistentWorkspace) {
+	g.t.Helper()
+	was, is := before.Status, after.Status
+	if was.BoundPod != "" && (was.BoundPodUID != is.BoundPodUID || was.Path != is.Path) {
+		g.t.Fatalf("bound again: from %s to %s", was.BoundPodUID, is.BoundPodUID)
+	}
+	if last := was.LastUsedTime; last != nil && (is.LastUsedTime == nil || is.LastUsedTime.Time.Before(last.Time)) {
+		g.t.Fatalf("lastUsedTime went from %v to %v", last, is.LastUsedTime)
+	}
+}
+
+// refereePhase checks a change of the phase.
+func (g *game) refereePhase(from workspacesv1alpha1.WorkspacePhase, w *workspacesv1alpha1.PersistentWorkspace) {
+	g.t.Helper()
+	g.phases = append(g.phases, w.Status.Phase)
+	pod := g.holder(w)
+	switch change := string(from + " to " + w.Status.Phase); change {
+	case "Pending to Bound":
+		if pod == nil || !isCandidate(pod) || !isHeld(w) {
+			g.t.Fatalf("bound to a Pod that is no candidate: %+v, finalizers %v", pod, w.Finalizers)
 		}
 		g.boundAt = g.clock.Now()
-	case (from == "Bound" || from == "Released") && to == "Lost":
-		if g.holder(after) != nil {
+	case "Bound to Lost", "Released to Lost":
+		if pod != nil {
 			g.t.Fatal("lost, though its Pod is there")
 		}
-	case from == "Bound" && to == "Released":
-		if after.DeletionTimestamp == nil {
-			g.refereeExpiry(after, "released")
+	case "Bound to Released":
+		if w.DeletionTimestamp == nil {
+			g.refereeExpiry(w, "released")
 		}
 	default:
-		g.t.Fatalf("went from %s to %s", from, to)
+		g.t.Fatalf("went from %s", change)
 	}
 }
 
@@ -384,18 +405,32 @@ func (g *game) expectRest(seed uint64) {
 	if w == nil {
 		return
 	}
-	isReady := slices.ContainsFunc(g.livePods(), func(pod *corev1.Pod) bool { return isCandidate(pod) && g.isWatched(pod) }) && len(g.list(&corev1alpha1.RuntimeList{})) > 0
 	switch phase := w.Status.Phase; {
-	case phase == "Pending" && isReady:
+	case phase == "Pending" && g.isReady():
 		g.t.Fatalf("seed %d: waits, though a Pod is ready", seed)
-	case phase == "Bound" && g.holder(w) == nil:
-		g.t.Fatalf("seed %d: Bound, though its Pod is gone", seed)
 	case phase == "Released":
 		g.t.Fatalf("seed %d: Released, and not gone", seed)
-	case phase == "Bound" && w.Spec.CleanupPolicy == workspacesv1alpha1.CleanupDeleteAfterTTL:
+	case phase == "Bound":
+		g.expectKept(seed, w)
+	}
+}
+
+// isReady tells whether the Runtime is there and has a ready Pod.
+func (g *game) isReady() bool {
+	return len(g.list(&corev1alpha1.RuntimeList{})) > 0 &&
+		slices.ContainsFunc(g.livePods(), func(pod *corev1.Pod) bool { return isCandidate(pod) && g.isWatched(pod) })
+}
+
+// expectKept looks at a Bound workspace of which nothing is left to happen.
+func (g *game) expectKept(seed uint64, w *workspacesv1alpha1.PersistentWorkspace) {
+	g.t.Helper()
+	last, used := w.Status.LastUsedTime, g.used()
+	switch {
+	case g.holder(w) == nil:
+		g.t.Fatalf("seed %d: Bound, though its Pod is gone", seed)
+	case w.Spec.CleanupPolicy == workspacesv1alpha1.CleanupDeleteAfterTTL:
 		g.t.Fatalf("seed %d: unused for ever, and kept", seed)
-	case phase == "Bound" && g.isReliable && g.used().After(g.boundAt) &&
-		(w.Status.LastUsedTime == nil || w.Status.LastUsedTime.Time.Before(g.used().Truncate(time.Microsecond))):
-		g.t.Fatalf("seed %d: last used at %v, but %v is written", seed, g.used(), w.Status.LastUsedTime)
+	case g.isReliable && used.After(g.boundAt) && (last == nil || last.Time.Before(used)):
+		g.t.Fatalf("seed %d: last used at %v, but %v is written", seed, used, last)
 	}
 }
