@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
@@ -39,8 +40,8 @@ const endingWidth = 120
 const long = `Show the output of a Run, byte for byte: what it wrote to stdout on stdout, and to stderr on stderr.
 
 The output is in the log of the Pod that executed the Run, and lives as long as that Pod and its log. Of a Run that was
-tried several times, the present or last attempt is shown. With -f, krt waits for a Run that has not started, goes on
-to its end, and says when output may be missing.
+tried several times, the present or last attempt is shown; while it waits for the next one, the one before. With -f, krt
+waits for a Run that has not started, goes on to its end, and says when output may be missing.
 
 Of a WorkflowRun, the lines of all steps are shown, each behind the names of its job and step. Without -f, one step comes
 after the other; with -f, all that execute at the same time. --tail counts for each step.`
@@ -158,7 +159,7 @@ func show(ctx context.Context, o *options, f follow.Options) error {
 	var gone *follow.PodGoneError
 	switch {
 	case errors.Is(err, follow.ErrNoAttempt):
-		return noOutput(o.factory, f.Run)
+		return showEarlier(ctx, o, f)
 	case errors.As(err, &noEnd):
 		f.Sink.Talk("warning: %v", err)
 		return nil
@@ -166,6 +167,25 @@ func show(ctx context.Context, o *options, f follow.Options) error {
 		return cli.WithHint(err, "`%s describe run %s -n %s` shows what the Run left in its status", o.factory.Name, f.Run.Name, f.Run.Namespace)
 	}
 	return err
+}
+
+// showEarlier delivers the output of the last attempt of a Run that has no Pod, or says why there is none.
+func showEarlier(ctx context.Context, o *options, f follow.Options) error {
+	number, found, err := follow.ReadEarlier(ctx, f)
+	switch {
+	case apierrors.IsForbidden(err):
+		return noOutput(o.factory, f.Run) // who may read the log of a Pod that is known need not be allowed to list them
+	case err != nil:
+		return err
+	case !found:
+		return noOutput(o.factory, f.Run)
+	case f.Run.Status.Phase.IsTerminal():
+		f.Sink.Talk("this was attempt %d; the Run ended (%s) before attempt %d got a Pod", number, f.Run.Status.Phase, number+1)
+	default:
+		f.Sink.Talk("attempt %s; attempt %d waits: %s",
+			cli.OneLine(runs.LastAttempt(f.Run), endingWidth), number+1, follow.Waiting(f.Run, time.Hour))
+	}
+	return nil
 }
 
 // noOutput says why a Run without a Pod has no output.

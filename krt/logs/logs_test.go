@@ -87,12 +87,14 @@ func TestShow(t *testing.T) {
 		return corev1alpha1.RunStatus{Phase: phase, AssignedPod: pod, AssignedPodUID: "pod-uid", Attempt: 1}
 	}
 	cases := map[string]struct {
-		status   corev1alpha1.RunStatus
-		ended    bool
-		want     string
-		wantTalk string
-		wantErr  string
-		wantHint string
+		status corev1alpha1.RunStatus
+		ended  bool
+		// ofRuntime tells that the Pod is one of the Run's Runtime.
+		ofRuntime bool
+		want      string
+		wantTalk  string
+		wantErr   string
+		wantHint  string
 	}{
 		"a Run that executes":  {status: on("pod", corev1alpha1.RunRunning), want: "hello\n"},
 		"a Run that has ended": {status: on("pod", corev1alpha1.RunSucceeded), ended: true, want: "hello\n"},
@@ -107,6 +109,16 @@ func TestShow(t *testing.T) {
 			Conditions: []metav1.Condition{{Type: corev1alpha1.RunConditionScheduled, Status: metav1.ConditionFalse, Reason: corev1alpha1.ReasonBackoff, Message: "attempt 2 is not tried before noon"}}},
 			wantErr:  "attempt 2 of the Run build has no output yet; it waits: attempt 2 is not tried before noon (Backoff); attempt 1 ended: ScriptFailed, Exit code 1",
 			wantHint: "`krt logs build -f -n team` waits for it"},
+		"a Run between two attempts, the first of which is found": {ofRuntime: true, ended: true, status: corev1alpha1.RunStatus{Phase: corev1alpha1.RunPending, Attempt: 2, Reason: corev1alpha1.RunReasonScriptFailed, Message: "Exit code 1",
+			Conditions: []metav1.Condition{{Type: corev1alpha1.RunConditionScheduled, Status: metav1.ConditionFalse, Reason: corev1alpha1.ReasonBackoff, Message: "attempt 2 is not tried before noon"}}},
+			want: "hello\n", wantTalk: "krt: attempt 1 ended: ScriptFailed, Exit code 1; attempt 2 waits: attempt 2 is not tried before noon (Backoff)\n"},
+		"the same, whose end is not in the log": {ofRuntime: true, status: corev1alpha1.RunStatus{Phase: corev1alpha1.RunPending, Attempt: 2, Reason: corev1alpha1.RunReasonExecutionLost,
+			Conditions: []metav1.Condition{{Type: corev1alpha1.RunConditionScheduled, Status: metav1.ConditionFalse, Reason: corev1alpha1.ReasonNoPods, Message: "none"}}},
+			want: "hello\n", wantTalk: "krt: attempt 1 ended: ExecutionLost; attempt 2 waits: none (NoPods)\n"},
+		"a Run between two attempts, of which another one is found": {ofRuntime: true, ended: true, status: corev1alpha1.RunStatus{Phase: corev1alpha1.RunCancelled, Attempt: 3},
+			wantErr: "the last attempt of the Run build has no output: the Run ended (Cancelled) before attempt 3 got a Pod"},
+		"a Run that was cancelled between two attempts, the first of which is found": {ofRuntime: true, ended: true, status: corev1alpha1.RunStatus{Phase: corev1alpha1.RunCancelled, Attempt: 2},
+			want: "hello\n", wantTalk: "krt: this was attempt 1; the Run ended (Cancelled) before attempt 2 got a Pod\n"},
 		"a Run that was cancelled between two attempts": {status: corev1alpha1.RunStatus{Phase: corev1alpha1.RunCancelled, Attempt: 2},
 			wantErr: "the last attempt of the Run build has no output: the Run ended (Cancelled) before attempt 2 got a Pod"},
 		"a Run that never had a Pod": {status: corev1alpha1.RunStatus{Phase: corev1alpha1.RunCancelled}, wantErr: "the Run build has no output: it ended (Cancelled) before it got a Pod"},
@@ -115,12 +127,16 @@ func TestShow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", Namespace: "team", UID: "pod-uid"}}
+			if tc.ofRuntime {
+				pod.Labels = map[string]string{corev1alpha1.LabelRuntime: corev1alpha1.RuntimeLabelValue("bash")}
+			}
 			log := records(t, tc.ended)
 			f := &cli.Factory{IO: genericiooptions.IOStreams{Out: &out, ErrOut: &errOut}, Name: "krt"}
 			err := show(t.Context(), &options{factory: f}, follow.Options{
 				Client: fake.NewClientBuilder().WithScheme(cli.NewScheme()).WithObjects(pod).Build(), Clock: clock.RealClock{},
 				Sink: &follow.Sink{Out: &out, Err: &errOut},
-				Run:  &corev1alpha1.Run{ObjectMeta: metav1.ObjectMeta{Name: "build", Namespace: "team", UID: "run-uid"}, Status: tc.status},
+				Run: &corev1alpha1.Run{ObjectMeta: metav1.ObjectMeta{Name: "build", Namespace: "team", UID: "run-uid"},
+					Spec: corev1alpha1.RunSpec{Runtime: "bash"}, Status: tc.status},
 				Logs: func(context.Context, string, string, *corev1.PodLogOptions) (io.ReadCloser, error) {
 					return io.NopCloser(bytes.NewReader(log)), nil
 				},
