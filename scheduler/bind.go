@@ -30,6 +30,8 @@ type binder struct {
 	client *runClient
 	clock  clock.Clock
 	engine *engine
+	// mayWrite is asked before every request. Nil: always.
+	mayWrite func() bool
 }
 
 // bind stores an assignment, as store says, and counts that. It returns false when it does not know, at its end, whether a
@@ -52,7 +54,7 @@ func (b *binder) bind(ctx context.Context, a *assignment) (known bool) {
 //     the end of a request whose answer was lost although it was stored.
 //  3. The Run is gone: vanished, or lost when an earlier request may have been stored before.
 //  4. It was refused, or cannot be stored for a long time, or its Pod has gone meanwhile: refused.
-//  5. ctx ends: nothing is told, because the engine ends as well.
+//  5. ctx, or the time as the leader, ends: nothing is told, because the engine ends as well.
 //
 // It returns false when it does not know, at its end, whether a request is stored or will be.
 //
@@ -69,7 +71,7 @@ func (b *binder) store(ctx context.Context, a *assignment) (end bindEnd, known b
 	name := types.NamespacedName{Namespace: a.run.Namespace, Name: a.run.Name}
 	wait := firstDoubt
 	for attempt := range bindAttempts {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || b.mayWrite != nil && !b.mayWrite() {
 			return bindUnknown, attempt == 0
 		}
 		version, err := b.client.patchStatus(ctx, name, patch)

@@ -39,6 +39,7 @@ func (s *scheduler) lead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.mayWrite = l.holds
 	election, endElection := context.WithCancel(context.WithoutCancel(ctx))
 	defer endElection()
 	ended, settled := make(chan struct{}), false

@@ -73,6 +73,10 @@ func (l *lease) renewedAt() time.Time {
 	return l.renewed
 }
 
+// holds tells whether this process may still act as the leader. A process that was halted for a while, with its machine say,
+// sees its timers late: what it is about to send is held back by asking the clock.
+func (l *lease) holds() bool { return l.clock.Since(l.renewedAt()) < renewDeadline }
+
 // awaitExpiry returns when the Lease was not renewed for renewDeadline, or ctx ends.
 func (l *lease) awaitExpiry(ctx context.Context) {
 	for {

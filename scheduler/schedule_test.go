@@ -4,12 +4,14 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 )
@@ -83,5 +85,36 @@ func TestABindWithoutAnAnswerIsNotSettled(t *testing.T) {
 	})
 	if s.schedule(ctx) {
 		t.Error("the outcome of the bind is said to be known")
+	}
+}
+
+// TestALeaderThatWasHaltedSendsNothing has a leader whose time is over, and whose timers have not told it yet, as after a
+// halt of its machine. It may find out at any moment, but it must not write before.
+func TestALeaderThatWasHaltedSendsNothing(t *testing.T) {
+	var writes atomic.Int32
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s := startable(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			writes.Add(1)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"apiVersion":"kruntimes.io/v1alpha1","kind":"RunList","items":[]}`))
+	})
+	c := clocktesting.NewFakeClock(epoch)
+	l := &lease{clock: c, renewed: epoch}
+	c.Step(renewDeadline)
+	asked := make(chan struct{})
+	var once sync.Once
+	s.mayWrite = func() bool {
+		once.Do(func() { close(asked) })
+		return l.holds()
+	}
+	ended := make(chan bool)
+	go func() { ended <- s.schedule(ctx) }()
+	<-asked
+	cancel()
+	if settled := <-ended; !settled || writes.Load() != 0 {
+		t.Errorf("%d writes were sent; settled: %t", writes.Load(), settled)
 	}
 }

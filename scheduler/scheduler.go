@@ -48,6 +48,8 @@ type scheduler struct {
 	recorder  *events.Recorder
 	// slots holds a token for every assignment that is being written.
 	slots chan struct{}
+	// mayWrite tells whether this process is the leader still. Nil: there is no election.
+	mayWrite func() bool
 }
 
 // Run schedules until ctx ends, or until it loses its leadership, which is an error.
@@ -156,7 +158,7 @@ func (s *scheduler) schedule(ctx context.Context) (settled bool) {
 	var parts sync.WaitGroup
 	t := &teller{client: s.client, clock: s.clock, engine: s.engine, recorder: s.recorder, busy: func() bool { return len(s.slots) > 0 }}
 	parts.Go(func() { t.run(ctx) })
-	b := &binder{client: s.client, clock: s.clock, engine: s.engine}
+	b := &binder{client: s.client, clock: s.clock, engine: s.engine, mayWrite: s.mayWrite}
 	for s.takeSlot(ctx) {
 		a, wait := s.engine.next()
 		if a != nil {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"sync"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,11 +21,12 @@ import (
 // which it was stored.
 type witness struct {
 	mu sync.Mutex
-	// at is where each active Run is; most is the largest number that a Pod had at a time.
+	// at is on which Pod each active Run is, by UID; most is the largest number that a Pod had at a time, by name.
 	at   map[types.UID]string
 	most map[string]int
-	// binds counts assignments per Run and attempt.
+	// binds counts assignments per Run and attempt, bound is when each was seen.
 	binds map[string]int
+	bound []time.Time
 	// phases is the newest phase of each Run.
 	phases map[types.UID]corev1alpha1.RunPhase
 	// finish, if not nil, is called for each Run that becomes Scheduled, in a goroutine of its own.
@@ -92,16 +94,19 @@ func (w *witness) see(kind watch.EventType, run *corev1alpha1.Run) {
 		return
 	}
 	if isScheduled(run) && w.phases[run.UID] != corev1alpha1.RunScheduled {
-		w.binds[fmt.Sprintf("%s attempt %d", run.Name, run.Status.Attempt)]++
+		w.binds[fmt.Sprintf("%s %s attempt %d", run.Name, run.UID, run.Status.Attempt)]++
+		w.bound = append(w.bound, time.Now())
 	}
 	w.phases[run.UID] = run.Status.Phase
 	if run.Status.Phase.IsActive() {
-		w.at[run.UID] = run.Status.AssignedPod
-		used := map[string]int{}
+		w.at[run.UID] = run.Status.AssignedPodUID
+		used := 0
 		for _, pod := range w.at {
-			used[pod]++
+			if pod == run.Status.AssignedPodUID {
+				used++
+			}
 		}
-		w.most[run.Status.AssignedPod] = max(w.most[run.Status.AssignedPod], used[run.Status.AssignedPod])
+		w.most[run.Status.AssignedPod] = max(w.most[run.Status.AssignedPod], used)
 	}
 }
 
