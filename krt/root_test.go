@@ -145,7 +145,7 @@ func TestUsageOfThePlugin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := cmd.UseLine(), "kubectl krt get {runs|runtimes|workflowruns|workflows|actions} [NAME...] [flags]"; got != want {
+	if got, want := cmd.UseLine(), "kubectl krt get {runs|runtimes|workflowruns|workflows|actions|workspaces} [NAME...] [flags]"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if want := "  kubectl krt get runs\n"; !strings.HasPrefix(cmd.Example, want) {

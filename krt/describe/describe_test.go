@@ -140,7 +140,8 @@ func endingWorkspace() *workspacesv1alpha1.PersistentWorkspace {
 	w.ObjectMeta = meta("ending", time.Hour)
 	w.DeletionTimestamp, w.Finalizers = &metav1.Time{Time: noon.Add(-20 * time.Second)}, []string{workspacesv1alpha1.Finalizer}
 	w.Spec.CleanupPolicy, w.Spec.TTLSecondsAfterUnused = workspacesv1alpha1.CleanupDeleteAfterTTL, ptr.To[int32](5400)
-	w.Status = workspacesv1alpha1.PersistentWorkspaceStatus{Phase: workspacesv1alpha1.WorkspaceReleased}
+	w.Status = workspacesv1alpha1.PersistentWorkspaceStatus{Phase: workspacesv1alpha1.WorkspaceReleased, BoundPod: "bash-1",
+		BoundPodUID: "uid-of-bash-1", Path: "/workspace/persistent/ending"}
 	return w
 }
 

@@ -2,6 +2,7 @@ package describe
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -76,10 +77,10 @@ func (v *workspaceView) head(p *page) {
 
 // holders says what a workspace waits for that is being deleted.
 func (v *workspaceView) holders() string {
-	for _, finalizer := range v.workspace.Finalizers {
-		if finalizer == workspacesv1alpha1.Finalizer {
-			return "; its Pod has to remove the directory, once no Run is executed there"
-		}
+	w := v.workspace
+	isThere := w.Status.BoundPod != "" && w.Status.Phase != workspacesv1alpha1.WorkspaceLost
+	if isThere && slices.Contains(w.Finalizers, workspacesv1alpha1.Finalizer) {
+		return "; its Pod has to remove the directory, once no Run is executed there"
 	}
 	return ""
 }
