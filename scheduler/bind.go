@@ -75,21 +75,8 @@ func (b *binder) store(ctx context.Context, a *assignment) (end bindEnd, known b
 			return bindUnknown, attempt == 0
 		}
 		version, err := b.client.patchStatus(ctx, name, patch)
-		switch {
-		case err == nil:
-			log.V(1).Info("Bound Run")
-			b.engine.bound(a, version)
-			return bindStored, true
-		case apierrors.IsNotFound(err) && attempt == 0:
-			b.engine.vanished(a)
-			return bindGone, true
-		case apierrors.IsNotFound(err):
-			b.engine.lost(a)
-			return bindGone, true
-		case isRefusal(err):
-			log.Error(err, "Assignment was refused")
-			b.engine.refused(a)
-			return bindRefused, true
+		if end, isKnown := b.answered(log, a, version, err, attempt); isKnown {
+			return end, true
 		}
 		log.V(1).Info("Assignment is in doubt", "reason", err.Error())
 		if b.resolved(ctx, a, name) {
@@ -106,6 +93,28 @@ func (b *binder) store(ctx context.Context, a *assignment) (end bindEnd, known b
 		b.engine.refused(a)
 	}
 	return bindUnknown, ctx.Err() == nil
+}
+
+// answered tells the engine what the API server's answer to a request says, and returns false if it leaves open whether the
+// request is stored.
+func (b *binder) answered(log logr.Logger, a *assignment, version string, err error, attempt int) (end bindEnd, known bool) {
+	switch {
+	case err == nil:
+		log.V(1).Info("Bound Run")
+		b.engine.bound(a, version)
+		return bindStored, true
+	case apierrors.IsNotFound(err) && attempt == 0:
+		b.engine.vanished(a)
+		return bindGone, true
+	case apierrors.IsNotFound(err): // An earlier request may have been stored.
+		b.engine.lost(a)
+		return bindGone, true
+	case isRefusal(err):
+		log.Error(err, "Assignment was refused")
+		b.engine.refused(a)
+		return bindRefused, true
+	}
+	return bindUnknown, false
 }
 
 // resolved looks at the stored Run until it can be read. It tells the engine, and returns true, if the assignment needs
