@@ -25,6 +25,8 @@ type game struct {
 	// boundAt is when it was bound.
 	boundAt time.Time
 	phases  []workspacesv1alpha1.WorkspacePhase
+	// kept counts how often a workspace that was used rested Bound.
+	kept int
 	// looks counts the times in a row that the controller looked at an unwatched Pod.
 	looks int
 }
@@ -133,6 +135,9 @@ func (g *game) referee(before, after *workspacesv1alpha1.PersistentWorkspace) {
 	if isHeld(before) && !isHeld(after) {
 		g.refereeLettingGo(before)
 	}
+	if others := slices.Contains(before.Finalizers, othersFinalizer); others && (after == nil || !slices.Contains(after.Finalizers, othersFinalizer)) {
+		g.t.Fatal("took somebody else's finalizer off")
+	}
 	switch {
 	case after == nil:
 	case before.Status.Phase != after.Status.Phase:
@@ -221,11 +226,7 @@ func (g *game) step(isWild bool) (happened bool) {
 	if g.queue.Len() > 0 {
 		moves = append(moves, g.reconcile, g.reconcile)
 	}
-	if w := g.workspace(); w != nil && w.Status.Phase == "Released" && w.DeletionTimestamp != nil {
-		if pod := g.holder(w); pod != nil && !g.isInUse() {
-			moves = append(moves, func() { g.cleanUp(w) })
-		}
-	}
+	moves = append(moves, g.endings()...)
 	if isWild {
 		moves = append(moves, g.playPods, g.playRuns, g.playRuns, g.playUsers, func() { g.pass(time.Duration(g.r.IntN(3000)) * time.Millisecond) })
 	}
@@ -240,10 +241,24 @@ func (g *game) step(isWild bool) (happened bool) {
 	return true
 }
 
-// cleanUp does what runtimed does.
-func (g *game) cleanUp(w *workspacesv1alpha1.PersistentWorkspace) {
-	w.Finalizers = nil
-	g.update(&g.workspaces, w, false)
+// endings are what others do about a workspace that is being deleted: runtimed, once it is Released and no Run uses it, and
+// whoever else holds it.
+func (g *game) endings() (moves []func()) {
+	w := g.workspace()
+	if w == nil || w.DeletionTimestamp == nil {
+		return nil
+	}
+	take := func(finalizer string) {
+		w.Finalizers = without(w.Finalizers, finalizer)
+		g.update(&g.workspaces, w, false)
+	}
+	if w.Status.Phase == workspacesv1alpha1.WorkspaceReleased && isHeld(w) && g.holder(w) != nil && !g.isInUse() {
+		moves = append(moves, func() { take(workspacesv1alpha1.Finalizer) })
+	}
+	if slices.Contains(w.Finalizers, othersFinalizer) {
+		moves = append(moves, func() { take(othersFinalizer) })
+	}
+	return moves
 }
 
 func (g *game) playPods() {
@@ -260,16 +275,16 @@ func (g *game) playPods() {
 	if len(pods) == 0 {
 		return
 	}
-	switch pod := pods[g.r.IntN(len(pods))]; g.r.IntN(8) {
+	switch pod := pods[g.r.IntN(len(pods))]; g.r.IntN(20) {
 	case 0:
 		g.remove(&g.pods, pod)
 	case 1:
 		pod.Status.Phase = corev1.PodFailed
 		g.update(&g.pods, pod, true)
-	case 7: // Somebody takes the labels away: to the watch, the Pod is gone.
+	case 2: // Somebody takes the labels away: to the watch, the Pod is gone.
 		pod.Labels = nil
 		g.update(&g.pods, pod, false)
-	case 2, 3, 4:
+	case 3, 4, 5, 6, 7:
 		notReady(pod)
 		g.update(&g.pods, pod, true)
 	default:
@@ -327,12 +342,24 @@ func (g *game) playUsers() {
 	case 4:
 		w.Spec.CleanupPolicy = workspacesv1alpha1.CleanupRetain
 		g.update(&g.workspaces, w, false)
-	case 5:
+	case 5, 6:
+		if !slices.Contains(w.Finalizers, othersFinalizer) {
+			w.Finalizers = append(w.Finalizers, othersFinalizer)
+			g.update(&g.workspaces, w, false)
+		}
+	case 7:
 		if w.Status.BoundPod == "" { // The policy allows it while there is no directory.
-			w.Finalizers = nil
+			w.Finalizers = without(w.Finalizers, workspacesv1alpha1.Finalizer)
 			g.update(&g.workspaces, w, false)
 		}
 	}
+}
+
+// othersFinalizer is somebody else's, who takes it off when the workspace is deleted.
+const othersFinalizer = "example.com/other"
+
+func without(finalizers []string, one string) []string {
+	return slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool { return f == one })
 }
 
 // settle ends all Runs and lets everything happen that is left to happen, timers included. A Pod whose end would not be heard
@@ -366,7 +393,7 @@ func (g *game) settle() {
 // TestFaultsBreakNoRule plays on caches that lag, watches that break, writes that fail or whose answer is lost, and managers
 // that are restarted. Whatever happens, the referee has nothing to say, and the workspace comes to where it should be.
 func TestFaultsBreakNoRule(t *testing.T) {
-	seen := map[workspacesv1alpha1.WorkspacePhase]int{}
+	seen, kept := map[workspacesv1alpha1.WorkspacePhase]int{}, 0
 	for seed := range uint64(80) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		g := newGame(t, r, seed%2 == 0)
@@ -390,6 +417,10 @@ func TestFaultsBreakNoRule(t *testing.T) {
 		for _, phase := range g.phases {
 			seen[phase]++
 		}
+		kept += g.kept
+	}
+	if kept < 10 {
+		t.Errorf("a workspace that was used rested Bound only %d times", kept)
 	}
 	for _, phase := range []workspacesv1alpha1.WorkspacePhase{"Bound", "Lost", "Released"} {
 		if seen[phase] < 10 {
@@ -425,6 +456,9 @@ func (g *game) isReady() bool {
 func (g *game) expectKept(seed uint64, w *workspacesv1alpha1.PersistentWorkspace) {
 	g.t.Helper()
 	last, used := w.Status.LastUsedTime, g.used()
+	if g.isReliable && used.After(g.boundAt) {
+		g.kept++
+	}
 	switch {
 	case g.holder(w) == nil:
 		g.t.Fatalf("seed %d: Bound, though its Pod is gone", seed)
