@@ -29,6 +29,8 @@ type Options struct {
 	WithoutProduct bool
 	// Groups are the API groups that the manager serves. Default: all.
 	Groups []string
+	// ManagerConfigFile holds the manager's configuration. Default: none, and so the manager's own defaults.
+	ManagerConfigFile string
 	// Binaries are the programs that the cluster runs.
 	Binaries Binaries
 	// OwnsProcess says that the calling process is there for this cluster and starts no other children. The cluster
@@ -95,6 +97,14 @@ func (o *Options) complete() error {
 		return fmt.Errorf("resolving the state directory: %w", err)
 	}
 	o.StateDir = absolute
+	if o.ManagerConfigFile != "" {
+		if o.ManagerConfigFile, err = filepath.Abs(o.ManagerConfigFile); err != nil {
+			return fmt.Errorf("resolving the manager's configuration file: %w", err)
+		}
+		if _, err := os.Stat(o.ManagerConfigFile); err != nil {
+			return fmt.Errorf("looking for the manager's configuration: %w", err)
+		}
+	}
 	return o.Binaries.complete(o)
 }
 

@@ -52,10 +52,12 @@ func (c *Cluster) components() []component {
 		{
 			part: PartManager, account: config.ManagerServiceAccount, binary: c.options.Binaries.Manager,
 			args: append([]string{"--groups=" + strings.Join(groups, ","), "--node-image=" + nodeImage,
-				"--runtimed-cluster-role=" + config.RuntimedClusterRole, "--metrics-address=" + off, "--health-address=" + off}, c.admissionArguments()...),
+				"--runtimed-cluster-role=" + config.RuntimedClusterRole, "--metrics-address=" + off, "--health-address=" + off,
+				"--config=" + c.options.ManagerConfigFile}, c.admissionArguments()...),
 			inside: func(ctx context.Context, api *rest.Config) error {
 				return manager.Run(ctx, manager.Options{Config: api, Groups: groups, NodeImage: nodeImage,
-					RuntimedClusterRole: config.RuntimedClusterRole, HealthAddress: off, Admission: c.admissionOptions()})
+					RuntimedClusterRole: config.RuntimedClusterRole, HealthAddress: off, Admission: c.admissionOptions(),
+					ConfigFile: c.options.ManagerConfigFile})
 			},
 		},
 		{

@@ -60,6 +60,7 @@ func newUp(f *cli.Factory, runF runner[*upOptions]) *cobra.Command {
 	_ = flags.MarkHidden(backgroundFlag)
 	flags.IntVar(&opts.cluster.Port, "port", 0, "`Port` of the API server on the loopback interface (default: any free one)")
 	flags.BoolVar(&opts.cluster.SeparateProcesses, "separate-processes", false, "Run manager and scheduler as processes of their own")
+	flags.StringVar(&opts.cluster.ManagerConfigFile, "manager-config", "", "`File` with the manager's configuration, a ManagerConfiguration (default: none)")
 	binaries := &opts.cluster.Binaries
 	for name, path := range map[string]*string{
 		"runtimed": &binaries.Runtimed, "runtime-server": &binaries.RuntimeServer,

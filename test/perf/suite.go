@@ -58,24 +58,25 @@ func (s Suite) pairings() []pairing {
 	}
 }
 
-// Run prepares the namespace, the inert CRD and a Runtime, and takes every load through floor and product in turn.
+// warmUp is the load that comes first and is not counted.
+func warmUp() Load { return Load{Name: "warm-up", Total: 50, InFlight: 4} }
+
+// OneStepJobs are the manager's settings under which jobs of one step get no workspace, and those of several do.
+const OneStepJobs = `apiVersion: config.kruntimes.io/v1alpha1
+kind: ManagerConfiguration
+jobWorkspaces:
+  jobs: WithSeveralRuns
+`
+
+// Run prepares the namespace, the inert CRD and a Runtime, and takes every load through floor and product in turn. Its
+// figures are those of a manager that was started with OneStepJobs.
 func Run(ctx context.Context, s Suite) (Report, error) {
-	config := rest.CopyConfig(s.Config)
-	config.QPS = -1
-	c, err := client.New(config, client.Options{Scheme: scheme()})
+	c, dyn, err := s.prepared(ctx)
 	if err != nil {
-		return Report{}, fmt.Errorf("making a client: %w", err)
-	}
-	dyn, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return Report{}, fmt.Errorf("making a dynamic client: %w", err)
-	}
-	if err := prepare(ctx, c, dyn); err != nil {
 		return Report{}, err
 	}
-	warm := Load{Name: "warm-up", Total: 50, InFlight: 4}
 	var report Report
-	for i, p := range append([]pairing{{load: warm}}, s.pairings()...) {
+	for i, p := range append([]pairing{{load: warmUp()}}, s.pairings()...) {
 		floor, floorCPU, err := s.measure(ctx, Floor(dyn, benchNamespace, fmt.Sprintf("floor-%d", i)), p.load)
 		if err != nil {
 			return Report{}, fmt.Errorf("measuring the floor, %s: %w", p.load.Name, err)
@@ -98,8 +99,36 @@ func Run(ctx context.Context, s Suite) (Report, error) {
 	if err := s.workspaces(ctx, c, dyn, &report); err != nil {
 		return Report{}, err
 	}
-	err = s.workflows(ctx, config, dyn, &report)
+	err = s.workflows(ctx, c, dyn, &report)
 	return report, err
+}
+
+// RunJobWorkspaces takes parallel jobs through a control plane of its own, on which every job gets a workspace, and adds
+// the row to report.
+func RunJobWorkspaces(ctx context.Context, s Suite, report *Report) error {
+	c, dyn, err := s.prepared(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := Measure(ctx, Product(dyn, benchNamespace, benchRuntime, "warm-up"), warmUp()); err != nil {
+		return fmt.Errorf("warming up: %w", err)
+	}
+	return s.fan(ctx, c, dyn, report, Row{Name: "64 jobs in workspaces, whole", Target: "reported"})
+}
+
+// prepared prepares the control plane, and returns clients of it that are not throttled.
+func (s Suite) prepared(ctx context.Context) (client.WithWatch, dynamic.Interface, error) {
+	config := rest.CopyConfig(s.Config)
+	config.QPS = -1
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme()})
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a client: %w", err)
+	}
+	dyn, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a dynamic client: %w", err)
+	}
+	return c, dyn, prepare(ctx, c, dyn)
 }
 
 // measure does what Measure does, and returns what each component took of the processors meanwhile.

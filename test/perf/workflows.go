@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
@@ -27,27 +26,16 @@ const (
 
 // workflows measures WorkflowRuns: what a step costs beside the floor, what many jobs cost beside as many bare Runs and,
 // where there is time, whether a step costs more at the end of a long WorkflowRun than at its start.
-func (s Suite) workflows(ctx context.Context, config *rest.Config, dyn dynamic.Interface, report *Report) error {
-	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme()})
-	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
-	}
+func (s Suite) workflows(ctx context.Context, c client.WithWatch, dyn dynamic.Interface, report *Report) error {
 	_, between, err := MeasureWorkflow(ctx, c, benchNamespace, "sequential", Chain(benchRuntime, 1, sequentialSteps))
 	if err != nil {
 		return err
 	}
 	s.add(report, Row{Name: "20 steps, per step", Target: "p50 ≤ 3.5 × floor", Runs: sequentialSteps,
 		FloorP50: millis(report.floorP50), ProductP50: millis(median(between))})
-	bare, err := Measure(ctx, Product(dyn, benchNamespace, benchRuntime, "bare"), Load{Name: "64 Runs at once", Total: parallelJobs, Creators: 16})
-	if err != nil {
+	if err := s.fan(ctx, c, dyn, report, Row{Name: "64 jobs, whole", Target: "≤ 2.0 × 64 Runs"}); err != nil {
 		return err
 	}
-	whole, _, err := MeasureWorkflow(ctx, c, benchNamespace, "parallel", Fan(benchRuntime, parallelJobs))
-	if err != nil {
-		return err
-	}
-	s.add(report, Row{Name: "64 jobs, whole", Target: "≤ 2.0 × 64 Runs", Runs: parallelJobs,
-		FloorP50: millis(bare.Elapsed), ProductP50: millis(whole)})
 	if s.Quick {
 		return nil
 	}
@@ -57,6 +45,21 @@ func (s Suite) workflows(ctx context.Context, config *rest.Config, dyn dynamic.I
 	}
 	s.add(report, Row{Name: "960 steps, last 50", Target: "p50 < 2.0 × first 50", Runs: len(between) + 1,
 		FloorP50: millis(median(between[:compared])), ProductP50: millis(median(between[len(between)-compared:]))})
+	return nil
+}
+
+// fan measures how long many parallel jobs of one step take beside as many bare Runs, and adds row with the figures.
+func (s Suite) fan(ctx context.Context, c client.WithWatch, dyn dynamic.Interface, report *Report, row Row) error {
+	bare, err := Measure(ctx, Product(dyn, benchNamespace, benchRuntime, "bare"), Load{Name: "64 Runs at once", Total: parallelJobs, Creators: 16})
+	if err != nil {
+		return err
+	}
+	whole, _, err := MeasureWorkflow(ctx, c, benchNamespace, "parallel", Fan(benchRuntime, parallelJobs))
+	if err != nil {
+		return err
+	}
+	row.Runs, row.FloorP50, row.ProductP50 = parallelJobs, millis(bare.Elapsed), millis(whole)
+	s.add(report, row)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -28,36 +29,27 @@ func main() {
 }
 
 func run(ctx context.Context, quick bool, jsonFile string) error {
-	state, err := os.MkdirTemp("", "kruntimes-bench-")
-	if err != nil {
-		return fmt.Errorf("making a state directory: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(state) }()
-	cluster, err := devcluster.Start(ctx, devcluster.Options{
-		StateDir: state, Progress: os.Stderr, Environ: os.Environ(), OwnsProcess: true, SeparateProcesses: true,
-		Binaries: devcluster.Binaries{
-			Kubelet:  []string{"bin/krt", "dev", "kubelet"},
-			Runtimed: "bin/runtimed", RuntimeServer: "bin/runtime-server", Manager: "bin/manager", Scheduler: "bin/scheduler",
-		},
-	})
-	if err != nil {
-		return fmt.Errorf("starting the control plane: %w", err)
-	}
-	defer cluster.Stop()
 	ctx, cancel := context.WithTimeout(ctx, 40*time.Minute)
 	defer cancel()
-	processes := func() []perf.Process { return processesOf(cluster, state) }
-	report, err := perf.Run(ctx, perf.Suite{
-		Config: cluster.Config(), Quick: quick, Log: os.Stderr,
-		Processes: func() []perf.Process { return append(processes(), perf.Process{Name: "bench", PID: os.Getpid()}) },
+	var report perf.Report
+	err := sitting(ctx, perf.OneStepJobs, func(s perf.Suite, parts func() []perf.Process) (err error) {
+		s.Quick = quick
+		if report, err = perf.Run(ctx, s); err != nil {
+			return err
+		}
+		for _, p := range parts() {
+			if p.Name != perf.Supervisor { // there are many, and they hold next to nothing
+				report.Memory = append(report.Memory, perf.Resident(p))
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return err
 	}
-	for _, p := range processes() {
-		if p.Name != perf.Supervisor { // there are many, and they hold next to nothing
-			report.Memory = append(report.Memory, perf.Resident(p))
-		}
+	err = sitting(ctx, "", func(s perf.Suite, _ func() []perf.Process) error { return perf.RunJobWorkspaces(ctx, s, &report) })
+	if err != nil {
+		return err
 	}
 	if jsonFile != "" {
 		file, err := os.Create(jsonFile)
@@ -70,6 +62,44 @@ func run(ctx context.Context, quick bool, jsonFile string) error {
 		}
 	}
 	return report.WriteTable(os.Stdout)
+}
+
+// sitting starts a control plane, whose manager gets the configuration, and measures on it. parts lists its processes.
+func sitting(ctx context.Context, configuration string, measure func(s perf.Suite, parts func() []perf.Process) error) error {
+	state, err := os.MkdirTemp("", "kruntimes-bench-")
+	if err != nil {
+		return fmt.Errorf("making a state directory: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(state) }()
+	options := devcluster.Options{
+		StateDir: state, Progress: os.Stderr, Environ: os.Environ(), OwnsProcess: true, SeparateProcesses: true,
+		Binaries: devcluster.Binaries{
+			Kubelet:  []string{"bin/krt", "dev", "kubelet"},
+			Runtimed: "bin/runtimed", RuntimeServer: "bin/runtime-server", Manager: "bin/manager", Scheduler: "bin/scheduler",
+		},
+	}
+	if configuration != "" {
+		file, err := os.CreateTemp("", "kruntimes-bench-*.yaml")
+		if err != nil {
+			return fmt.Errorf("making a file for the manager's configuration: %w", err)
+		}
+		defer func() { _ = os.Remove(file.Name()) }()
+		_, err = file.WriteString(configuration)
+		if err := errors.Join(err, file.Close()); err != nil {
+			return fmt.Errorf("writing the manager's configuration: %w", err)
+		}
+		options.ManagerConfigFile = file.Name()
+	}
+	cluster, err := devcluster.Start(ctx, options)
+	if err != nil {
+		return fmt.Errorf("starting the control plane: %w", err)
+	}
+	defer cluster.Stop()
+	parts := func() []perf.Process { return processesOf(cluster, state) }
+	return measure(perf.Suite{
+		Config: cluster.Config(), Log: os.Stderr,
+		Processes: func() []perf.Process { return append(parts(), perf.Process{Name: "bench", PID: os.Getpid()}) },
+	}, parts)
 }
 
 // processesOf lists the parts of the cluster that have a process of their own, and those of its nodes.
