@@ -35,9 +35,9 @@ type family struct {
 	run       *corev1alpha1.Run
 }
 
-// TestTheControllerExecutesOnlyInWorkspacesOfTheSameJob tries rule 3 of the permission boundary with the real identity of
+// TestPermissionRule3TheControllerExecutesOnlyInWorkspacesOfTheSameJob tries rule 3 of the permission boundary with the real identity of
 // the manager, and whatever a confused controller could ask for.
-func TestTheControllerExecutesOnlyInWorkspacesOfTheSameJob(t *testing.T) {
+func TestPermissionRule3TheControllerExecutesOnlyInWorkspacesOfTheSameJob(t *testing.T) {
 	asked := &reviews{}
 	ns := shared.Namespace(t)
 	startManager(t, ns, asked.record(t))
@@ -129,9 +129,9 @@ func TestTheControllerExecutesOnlyInWorkspacesOfTheSameJob(t *testing.T) {
 	}
 }
 
-// TestNobodyElseIsTakenForTheController gives an identity all that the policies ask of the control plane, so that it can
+// TestPermissionRule3NobodyElseIsTakenForTheController gives an identity all that the policies ask of the control plane, so that it can
 // copy every mark of a child, and holds that it is asked for the right all the same.
-func TestNobodyElseIsTakenForTheController(t *testing.T) {
+func TestPermissionRule3NobodyElseIsTakenForTheController(t *testing.T) {
 	ns := shared.Namespace(t)
 	startManager(t, ns)
 	govern := rbacv1.PolicyRule{APIGroups: []string{"kruntimes.io"}, Resources: []string{"runs/status"}, Verbs: []string{"govern"}}

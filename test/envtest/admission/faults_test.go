@@ -29,9 +29,9 @@ func intercept(answer func(next http.RoundTripper, r *http.Request) (*http.Respo
 	}
 }
 
-// TestASlowReviewRefusesInTime delays the review of a user who holds the right by 3 s: were it waited for, he would be
+// TestPermissionRule1ASlowReviewRefusesInTime delays the review of a user who holds the right by 3 s: were it waited for, he would be
 // admitted, and were the API server the one to lose patience, the message would be its own.
-func TestASlowReviewRefusesInTime(t *testing.T) {
+func TestPermissionRule1ASlowReviewRefusesInTime(t *testing.T) {
 	ns, _ := team(t, intercept(func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 		select {
 		case <-time.After(3 * time.Second):
@@ -66,7 +66,7 @@ func createReviewed(t *testing.T, c client.Client, run *corev1alpha1.Run) (err e
 	return err
 }
 
-func TestAFailingReviewRefuses(t *testing.T) {
+func TestPermissionRule1AFailingReviewRefuses(t *testing.T) {
 	answers := map[string]struct {
 		answer func(next http.RoundTripper, r *http.Request) (*http.Response, error)
 	}{
@@ -92,9 +92,9 @@ func TestAFailingReviewRefuses(t *testing.T) {
 	}
 }
 
-// TestWithoutAManagerOnlyRunsWithAWorkspaceAreRefused takes the manager away: what it decides on is refused, for everybody,
+// TestPermissionRule1WithoutAManagerOnlyRunsWithAWorkspaceAreRefused takes the manager away: what it decides on is refused, for everybody,
 // and nothing else is touched.
-func TestWithoutAManagerOnlyRunsWithAWorkspaceAreRefused(t *testing.T) {
+func TestPermissionRule1WithoutAManagerOnlyRunsWithAWorkspaceAreRefused(t *testing.T) {
 	ns := shared.Namespace(t)
 	stop := startManager(t, ns)
 	shared.Create(t, newWorkspace(ns, "ci"))

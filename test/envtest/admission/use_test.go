@@ -25,8 +25,8 @@ import (
 	"kruntimes.io/kruntimes/test/envtest/cluster"
 )
 
-// TestWhoMayOnlyCreateRunsReachesNoWorkspace tries every way to a reference that a right to Runs opens.
-func TestWhoMayOnlyCreateRunsReachesNoWorkspace(t *testing.T) {
+// TestPermissionRule1WhoMayOnlyCreateRunsReachesNoWorkspace tries every way to a reference that a right to Runs opens.
+func TestPermissionRule1WhoMayOnlyCreateRunsReachesNoWorkspace(t *testing.T) {
 	ns, mallory := team(t)
 	const missing = refusal + `user "mallory" may not execute in PersistentWorkspace "secret": the verb "use" on persistentworkspaces/use is missing`
 	owner := &workflowsv1alpha1.WorkflowRun{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "ci"}, Spec: workflowsv1alpha1.WorkflowRunSpec{
@@ -143,8 +143,8 @@ func TestARunKeepsItsWorkspace(t *testing.T) {
 	expectNoRunIn(t, ns, "secret")
 }
 
-// TestAGrantReachesAsFarAsItSays follows the two ways that the message names.
-func TestAGrantReachesAsFarAsItSays(t *testing.T) {
+// TestPermissionRule2AGrantReachesAsFarAsItSays follows the two ways that the message names.
+func TestPermissionRule2AGrantReachesAsFarAsItSays(t *testing.T) {
 	ns, elsewhere := shared.Namespace(t), shared.Namespace(t)
 	startManager(t, ns)
 	startManager(t, elsewhere)
@@ -209,9 +209,9 @@ func TestTheMessageCanBePasted(t *testing.T) {
 	expectEventually(t, mallory, newRun(ns, "r", "secret"))
 }
 
-// TestAnAdministratorOfANamespaceGrants needs what ClusterRole admin gets by aggregation, which no controller does here:
+// TestPermissionRule2AnAdministratorOfANamespaceGrants needs what ClusterRole admin gets by aggregation, which no controller does here:
 // managing roles, and the right itself, because nobody can hand on what he does not hold.
-func TestAnAdministratorOfANamespaceGrants(t *testing.T) {
+func TestPermissionRule2AnAdministratorOfANamespaceGrants(t *testing.T) {
 	ns, mallory := team(t)
 	manage := rbacv1.PolicyRule{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"roles", "rolebindings"}, Verbs: []string{"create"}}
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "use-secret"}, Rules: []rbacv1.PolicyRule{use("secret")}}
@@ -346,8 +346,8 @@ func TestAWorkspaceThatIsOfNoUseLeavesTheRunWaiting(t *testing.T) {
 	}
 }
 
-// TestNoComponentMayUseWorkspaces asks the API server itself about every identity that we ship.
-func TestNoComponentMayUseWorkspaces(t *testing.T) {
+// TestPermissionRule3NoComponentMayUseWorkspaces asks the API server itself about every identity that we ship.
+func TestPermissionRule3NoComponentMayUseWorkspaces(t *testing.T) {
 	ns := shared.Namespace(t)
 	shared.Create(t, newWorkspace(ns, "secret"))
 	shared.RuntimePod(t, ns, "sh", "runtime-sh-0")
@@ -367,6 +367,37 @@ func TestNoComponentMayUseWorkspaces(t *testing.T) {
 				t.Errorf("%s may use workspace %q: %s", account.name, name, review.Status.Reason)
 			}
 		}
+	}
+}
+
+// TestPermissionRule4SchedulerAndRuntimedAskNobody asks the API server itself: neither may ask who may do what, nor read
+// WorkflowRuns, so that they decide on the reference alone.
+func TestPermissionRule4SchedulerAndRuntimedAskNobody(t *testing.T) {
+	ns := shared.Namespace(t)
+	shared.RuntimePod(t, ns, "sh", "runtime-sh-0")
+	scheduler := "system:serviceaccount:" + config.Namespace + ":" + config.SchedulerServiceAccount
+	runtimed := "system:serviceaccount:" + ns + ":runtime-" + corev1alpha1.RuntimeLabelValue("sh")
+	may := func(user, verb, group, resource string) bool {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, Groups: []string{"system:authenticated"},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: ns, Verb: verb, Group: group, Resource: resource}}}
+		if err := shared.Admin().Create(t.Context(), review); err != nil {
+			t.Fatal(err)
+		}
+		return review.Status.Allowed
+	}
+	for _, user := range []string{scheduler, runtimed} {
+		for _, asked := range []struct{ verb, group, resource string }{
+			{"create", "authorization.k8s.io", "subjectaccessreviews"}, {"create", "authorization.k8s.io", "localsubjectaccessreviews"},
+			{"get", "rbac.authorization.k8s.io", "roles"}, {"list", "rbac.authorization.k8s.io", "rolebindings"},
+			{"get", "workflows.kruntimes.io", "workflowruns"}, {"list", "workflows.kruntimes.io", "workflows"},
+		} {
+			if may(user, asked.verb, asked.group, asked.resource) {
+				t.Errorf("%s may %s %s", user, asked.verb, asked.resource)
+			}
+		}
+	}
+	if !may(scheduler, "list", "workspaces.kruntimes.io", "persistentworkspaces") || !may(scheduler, "patch", "kruntimes.io", "runs/status") {
+		t.Error("the scheduler may not do its own work: the test asks about nobody")
 	}
 }
 

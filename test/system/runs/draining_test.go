@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -380,7 +379,7 @@ func TestASchedulerThatSleepsThroughADrain(t *testing.T) {
 	s.warm(r)
 	for round := range rounds {
 		old := s.pods()
-		scheduler := s.schedulerProcess()
+		scheduler := s.childProcess("scheduler")
 		if err := syscall.Kill(scheduler, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
@@ -408,26 +407,19 @@ func TestASchedulerThatSleepsThroughADrain(t *testing.T) {
 	t.Logf("Runs by number of attempts: %v", attempts)
 }
 
-// schedulerProcess finds the scheduler of the cluster, which is a child of this process.
-func (s *scene) schedulerProcess() int {
+// childProcess finds the program of the cluster that is a child of this process.
+func (s *scene) childProcess(program string) (found int) {
 	s.t.Helper()
-	found := 0
-	s.until("the scheduler is there", func() (bool, string) {
-		threads, err := filepath.Glob("/proc/self/task/*/children")
-		if err != nil {
-			return false, err.Error()
-		}
-		for _, thread := range threads {
-			children, _ := os.ReadFile(thread) // the thread may have ended
-			for _, child := range strings.Fields(string(children)) {
-				argv := zeroSeparated(filepath.Join("/proc", child, "cmdline"))
-				if len(argv) > 0 && filepath.Base(argv[0]) == "scheduler" {
-					_, err := fmt.Sscan(child, &found)
-					return err == nil, child
-				}
+	s.until(program+" is there", func() (bool, string) {
+		children := childrenOf(os.Getpid())
+		for _, child := range children {
+			argv := zeroSeparated(fmt.Sprintf("/proc/%d/cmdline", child))
+			if len(argv) > 0 && filepath.Base(argv[0]) == program {
+				found = child
+				return true, ""
 			}
 		}
-		return false, fmt.Sprintf("%d threads have no such child", len(threads))
+		return false, fmt.Sprintf("none of the children %v", children)
 	})
 	return found
 }
