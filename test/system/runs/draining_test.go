@@ -248,6 +248,9 @@ func TestDrainedNode(t *testing.T) {
 	}
 }
 
+// lossPatience is how long after the API server knows of the loss of a Pod its Runs are judged at the latest.
+const lossPatience = 10 * time.Second
+
 // TestPodDeletedWithoutGrace leaves nobody time to report anything.
 func TestPodDeletedWithoutGrace(t *testing.T) {
 	s := newScene(t)
@@ -258,8 +261,14 @@ func TestPodDeletedWithoutGrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	deleted := time.Now()
 	if run := s.phase("lost", corev1alpha1.RunFailed); run.Status.Reason != corev1alpha1.RunReasonRuntimePodLost {
 		t.Errorf("lost: %s (%s), want RuntimePodLost", run.Status.Reason, run.Status.Message)
+	}
+	if took := time.Since(deleted); took > lossPatience {
+		t.Errorf("the Run was judged %s after the loss of its Pod, want at most %s", took, lossPatience)
+	} else {
+		t.Logf("judged %s after the loss of its Pod", took)
 	}
 	s.run("next", "sh", s.signs())
 	s.phase("next", corev1alpha1.RunSucceeded)
