@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,13 +67,34 @@ func namesOf(list *workspacesv1alpha1.PersistentWorkspaceList) sets.Set[string] 
 
 // provision creates the workspaces of jobs. One that is refused for good fails its job; one that is refused for now is held
 // back, so that the next reconciliation goes on with the others.
+//
+// Under a quota, jobs that have to wait for others must not take what those need: theirs are created only when no other was
+// held back, and else right before their first Run, as for all jobs later on.
 func (r *WorkflowRunReconciler) provision(ctx context.Context, o *observation, d *decision) error {
-	names, errs := make([]string, len(d.provision)), make([]error, len(d.provision))
-	workqueue.ParallelizeUntil(ctx, atOnce, len(d.provision), func(i int) {
-		names[i], errs[i] = r.createWorkspace(ctx, o.run, d.provision[i])
+	waits := func(t workspaceTarget) bool { return d.snapshot && len(o.run.Spec.Jobs[t.job].Needs) > 0 }
+	first, later := slices.DeleteFunc(slices.Clone(d.provision), waits), slices.Clone(d.provision)
+	later = slices.DeleteFunc(later, func(t workspaceTarget) bool { return !waits(t) })
+	err := r.createWorkspaces(ctx, o, d, first)
+	if err == nil {
+		err = r.createWorkspaces(ctx, o, d, later)
+	} else {
+		for _, t := range later {
+			r.memory.postpone(o.run, t.identity(), "those of jobs that it needs come first", o.now)
+		}
+	}
+	settle(*o, &d.status)
+	finish(*o, &d.status, d.left)
+	return err
+}
+
+// createWorkspaces creates workspaces side by side. An error means that some are held back.
+func (r *WorkflowRunReconciler) createWorkspaces(ctx context.Context, o *observation, d *decision, targets []workspaceTarget) error {
+	names, errs := make([]string, len(targets)), make([]error, len(targets))
+	workqueue.ParallelizeUntil(ctx, atOnce, len(targets), func(i int) {
+		names[i], errs[i] = r.createWorkspace(ctx, o.run, targets[i])
 	})
 	var passing []error
-	for i, t := range d.provision {
+	for i, t := range targets {
 		switch err := errs[i]; {
 		case names[i] != "":
 			r.memory.provisioned(o.run, t.identity(), names[i])
@@ -85,8 +107,6 @@ func (r *WorkflowRunReconciler) provision(ctx context.Context, o *observation, d
 			passing = append(passing, fmt.Errorf("creating the workspace of job %s: %w", t.job, err))
 		}
 	}
-	settle(*o, &d.status)
-	finish(*o, &d.status, d.left)
 	return errors.Join(passing...)
 }
 
