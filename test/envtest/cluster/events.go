@@ -3,23 +3,22 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	eventsv1 "k8s.io/api/events/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Events returns what is told of the objects of a namespace, by kind and name, as "Type Reason: note", with " (n times)" at
-// its end where it is counted. The events about an object are in the order in which they were told.
+// its end where it is counted.
 func (c *Cluster) Events(ctx context.Context, namespace string) (map[string][]string, error) {
 	var list eventsv1.EventList
 	if err := c.admin.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(list.Items, func(a, b eventsv1.Event) int { return a.EventTime.Compare(b.EventTime.Time) })
 	told := map[string][]string{}
 	for _, e := range list.Items {
 		text := fmt.Sprintf("%s %s: %s", e.Type, e.Reason, e.Note)
@@ -32,8 +31,9 @@ func (c *Cluster) Events(ctx context.Context, namespace string) (map[string][]st
 	return told, nil
 }
 
-// ExpectEvents waits until exactly this is told of the objects of a namespace. Each text is changed by edit first, for what
-// cannot be foreseen, such as times; nil changes nothing.
+// ExpectEvents waits until exactly this is told of the objects of a namespace, in whatever order: what happens at once is told
+// by several parts side by side. Each text is changed by edit first, for what cannot be foreseen, such as times; nil changes
+// nothing.
 func (c *Cluster) ExpectEvents(tb testing.TB, namespace string, want map[string][]string, edit func(string) string) {
 	tb.Helper()
 	last := ""
@@ -54,7 +54,7 @@ func (c *Cluster) ExpectEvents(tb testing.TB, namespace string, want map[string]
 				}
 			}
 		}
-		last = cmp.Diff(want, got)
+		last = cmp.Diff(want, got, cmpopts.SortSlices(strings.Compare))
 		return last == "", nil
 	})
 }
