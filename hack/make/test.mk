@@ -4,6 +4,8 @@
 INTEGRATION := ./test/envtest/... ./test/system/...
 UNIT = $$($(GO) list ./... | grep -v '^$(MODULE)/test/')
 TESTFLAGS ?=
+# The S3 server that tests of artifacts start.
+export KRUNTIMES_S3SERVER ?= $(CURDIR)/$(BIN)/tools/versitygw
 
 ##@ Test
 
@@ -11,20 +13,23 @@ TESTFLAGS ?=
 test: test-unit test-integration ## Run every test that needs no cluster; sets up all that they need.
 
 .PHONY: test-unit
-test-unit: ## Run the unit tests.
+test-unit: s3server ## Run the unit tests.
 	$(GO) test $(TESTFLAGS) $(UNIT)
 
 .PHONY: test-race
-test-race: ## Run the unit tests under the race detector (needs a C compiler).
+test-race: s3server ## Run the unit tests under the race detector (needs a C compiler).
 	CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) $(UNIT)
 
 .PHONY: test-integration
-test-integration: controlplane build ## Run the suites against a real API server and etcd.
+test-integration: controlplane build s3server ## Run the suites against a real API server and etcd.
 	KUBEBUILDER_ASSETS="$$($(GO) run ./hack/controlplane)" $(GO) test -timeout 30m $(TESTFLAGS) $(INTEGRATION)
 
 .PHONY: controlplane
 controlplane: ## Build the embedded control plane into its cache (minutes the first time, a second after that).
 	@$(GO) run ./hack/controlplane >/dev/null
+
+.PHONY: s3server
+s3server: $(call tool,versitygw) ## Build the S3 server of the tests into bin/tools.
 
 .PHONY: demo
 demo: controlplane build ## Start a control plane, run the examples and 50 Runs at once, print what came of them.

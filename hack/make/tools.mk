@@ -6,8 +6,9 @@
 hash = $(shell cat $(1)/go.mod $(1)/go.sum | git hash-object --stdin | cut -c1-12)
 TOOLS_HASH := $(call hash,hack/tools)
 LINT_HASH := $(call hash,hack/tools/lint)
+S3SERVER_HASH := $(call hash,hack/tools/s3server)
 
-tool = $(BIN)/tools/.$(1)-$(if $(filter golangci-lint,$(1)),$(LINT_HASH),$(TOOLS_HASH))
+tool = $(BIN)/tools/.$(1)-$(or $(if $(filter golangci-lint,$(1)),$(LINT_HASH)),$(if $(filter versitygw,$(1)),$(S3SERVER_HASH)),$(TOOLS_HASH))
 
 PACKAGE_buf := github.com/bufbuild/buf/cmd/buf
 PACKAGE_controller-gen := sigs.k8s.io/controller-tools/cmd/controller-gen
@@ -15,6 +16,7 @@ PACKAGE_kustomize := sigs.k8s.io/kustomize/kustomize/v5
 PACKAGE_protoc-gen-go := google.golang.org/protobuf/cmd/protoc-gen-go
 PACKAGE_protoc-gen-go-grpc := google.golang.org/grpc/cmd/protoc-gen-go-grpc
 PACKAGE_golangci-lint := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+PACKAGE_versitygw := github.com/versity/versitygw/cmd/versitygw
 
 TOOLS := buf controller-gen kustomize protoc-gen-go protoc-gen-go-grpc
 
@@ -33,3 +35,4 @@ $(call tool,$(1)):
 endef
 $(foreach t,$(TOOLS),$(eval $(call build-tool,$(t),hack/tools)))
 $(eval $(call build-tool,golangci-lint,hack/tools/lint))
+$(eval $(call build-tool,versitygw,hack/tools/s3server))
