@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"kruntimes.io/kruntimes/runtimed/opening"
 	"kruntimes.io/kruntimes/runtimed/removal"
 )
 
@@ -20,7 +21,7 @@ type Stage struct {
 
 // Stage makes the directory that is reserved for the Run of a UID. What lies there is removed first.
 func (w *Workspace) Stage(run string) (Stage, error) {
-	runs, err := makeDirectories(w.root, reservedDirectory, runsDirectory)
+	runs, err := opening.MakeDirectories(w.root, reservedDirectory, runsDirectory)
 	if err != nil {
 		return Stage{}, fmt.Errorf("staging in the workspace: %w", err)
 	}
@@ -28,7 +29,7 @@ func (w *Workspace) Stage(run string) (Stage, error) {
 	if err := removal.Remove(runs, run); err != nil {
 		return Stage{}, fmt.Errorf("staging in the workspace: %w", err)
 	}
-	root, err := makeDirectories(runs, run)
+	root, err := opening.MakeDirectories(runs, run)
 	if err != nil {
 		return Stage{}, fmt.Errorf("staging in the workspace: %w", err)
 	}
@@ -37,7 +38,7 @@ func (w *Workspace) Stage(run string) (Stage, error) {
 
 // Restage opens the directory that an earlier runtimed made for the Run of a UID.
 func (w *Workspace) Restage(run string) (Stage, error) {
-	root, err := openDirectories(w.root, reservedDirectory, runsDirectory, run)
+	root, err := opening.Directories(w.root, reservedDirectory, runsDirectory, run)
 	if err != nil {
 		return Stage{}, fmt.Errorf("opening what was staged in the workspace: %w", err)
 	}
@@ -46,7 +47,7 @@ func (w *Workspace) Restage(run string) (Stage, error) {
 
 // Unstage removes what was staged for the Run of a UID, and nothing else. Nothing there is no error.
 func (w *Workspace) Unstage(run string) error {
-	runs, err := openDirectories(w.root, reservedDirectory, runsDirectory)
+	runs, err := opening.Directories(w.root, reservedDirectory, runsDirectory)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -61,7 +62,7 @@ func (w *Workspace) Unstage(run string) error {
 
 // Staged lists the UIDs of the Runs for which something is staged.
 func (w *Workspace) Staged() ([]string, error) {
-	runs, err := openDirectories(w.root, reservedDirectory, runsDirectory)
+	runs, err := opening.Directories(w.root, reservedDirectory, runsDirectory)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -13,12 +13,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"sync"
 
 	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
+	"kruntimes.io/kruntimes/runtimed/opening"
 	"kruntimes.io/kruntimes/runtimed/removal"
 )
 
@@ -63,6 +63,9 @@ type Workspace struct {
 	root *os.Root
 }
 
+// Root is the directory. Close closes it.
+func (w *Workspace) Root() *os.Root { return w.root }
+
 // Close releases the directory. What is in it stays.
 func (w *Workspace) Close() error { return w.root.Close() }
 
@@ -79,12 +82,12 @@ func (v *Volume) Prepare(name, uid string) (*Workspace, error) {
 }
 
 func (v *Volume) prepare(name, uid string) (*Workspace, error) {
-	owners, err := makeDirectories(v.root, reservedDirectory, ownersDirectory)
+	owners, err := opening.MakeDirectories(v.root, reservedDirectory, ownersDirectory)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = owners.Close() }()
-	persistent, err := makeDirectories(v.root, workspacesv1alpha1.Directory)
+	persistent, err := opening.MakeDirectories(v.root, workspacesv1alpha1.Directory)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +105,7 @@ func (v *Volume) prepare(name, uid string) (*Workspace, error) {
 			return nil, err
 		}
 	}
-	root, err := makeDirectories(persistent, name)
+	root, err := opening.MakeDirectories(persistent, name)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +114,7 @@ func (v *Volume) prepare(name, uid string) (*Workspace, error) {
 
 // Reopen opens the directory of a workspace that an earlier runtimed prepared.
 func (v *Volume) Reopen(name string) (*Workspace, error) {
-	root, err := openDirectories(v.root, workspacesv1alpha1.Directory, name)
+	root, err := opening.Directories(v.root, workspacesv1alpha1.Directory, name)
 	if err != nil {
 		return nil, fmt.Errorf("opening workspace %s: %w", name, err)
 	}
@@ -120,7 +123,7 @@ func (v *Volume) Reopen(name string) (*Workspace, error) {
 
 // Names lists the workspaces that have a directory.
 func (v *Volume) Names() ([]string, error) {
-	persistent, err := openDirectories(v.root, workspacesv1alpha1.Directory)
+	persistent, err := opening.Directories(v.root, workspacesv1alpha1.Directory)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -151,7 +154,7 @@ func (v *Volume) Remove(name string) error {
 }
 
 func (v *Volume) remove(name string) error {
-	persistent, err := openDirectories(v.root, workspacesv1alpha1.Directory)
+	persistent, err := opening.Directories(v.root, workspacesv1alpha1.Directory)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -161,7 +164,7 @@ func (v *Volume) remove(name string) error {
 			return err
 		}
 	}
-	owners, err := openDirectories(v.root, reservedDirectory, ownersDirectory)
+	owners, err := opening.Directories(v.root, reservedDirectory, ownersDirectory)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -229,64 +232,4 @@ func writeOwner(owners *os.Root, name, uid string) error {
 		return err
 	}
 	return owners.Rename(temporary, name)
-}
-
-// makeDirectories opens the directory at the names below root, and makes those that are not there.
-func makeDirectories(root *os.Root, names ...string) (*os.Root, error) {
-	return descend(root, names, func(in *os.Root, name string) error {
-		if err := in.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		return nil
-	})
-}
-
-// openDirectories opens the directory at the names below root.
-func openDirectories(root *os.Root, names ...string) (*os.Root, error) {
-	return descend(root, names, func(*os.Root, string) error { return nil })
-}
-
-// descend opens one directory after the other. None may be a link, lest one that user code has put there leads to another
-// workspace.
-func descend(root *os.Root, names []string, before func(in *os.Root, name string) error) (*os.Root, error) {
-	in := root
-	for i, name := range names {
-		below, err := step(in, name, before)
-		if in != root {
-			err = errors.Join(err, in.Close())
-		}
-		if err != nil {
-			if below != nil {
-				_ = below.Close() // the first error counts
-			}
-			return nil, fmt.Errorf("%s: %w", path.Join(names[:i+1]...), err)
-		}
-		in = below
-	}
-	return in, nil
-}
-
-func step(in *os.Root, name string, before func(in *os.Root, name string) error) (*os.Root, error) {
-	if err := before(in, name); err != nil {
-		return nil, err
-	}
-	info, err := in.Lstat(name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.IsDir() {
-		return nil, fmt.Errorf("it is no directory (%s): remove it", info.Mode().Type())
-	}
-	below, err := in.OpenRoot(name)
-	if err != nil {
-		return nil, err
-	}
-	opened, err := below.Stat(".")
-	if err == nil && !os.SameFile(info, opened) {
-		err = errors.New("it was replaced while it was opened")
-	}
-	if err != nil {
-		return nil, errors.Join(err, below.Close())
-	}
-	return below, nil
 }
