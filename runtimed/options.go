@@ -14,6 +14,8 @@ import (
 	"k8s.io/utils/clock"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/artifacts/stores"
+	"kruntimes.io/kruntimes/runtimed/decision"
 	"kruntimes.io/kruntimes/runtimed/executor"
 )
 
@@ -47,6 +49,67 @@ type Options struct {
 	FetchEnv []string
 	// Shutdown holds the delays of the Pod's end. Zero fields get their default.
 	Shutdown ShutdownTiming
+	// Artifacts says where artifacts are kept. Without a store Runs can neither make nor take any.
+	Artifacts ArtifactOptions
+}
+
+// ArtifactOptions say where artifacts are kept, and how many. Zero fields get their default, where they have one.
+type ArtifactOptions struct {
+	// Store is the artifact store; nil when there is none.
+	Store *stores.Config
+	// MaxBytes bounds each artifact, packed and unpacked. Default: 10 GiB. Unit: bytes.
+	MaxBytes int64
+	// MaxCount bounds the artifacts of a Run. Default and maximum: 32.
+	MaxCount int
+	// SweepInterval is the mean time between two looks for artifacts of Runs that are gone. Default: 1 h.
+	SweepInterval time.Duration
+	// SweepGrace is how old artifacts must be to be removed. Default: 15 min.
+	SweepGrace time.Duration
+	// Patience bounds how long a store that fails is tried again. One that stands still is given up after twice that time.
+	// Default: 2 min.
+	Patience time.Duration
+	// Recheck is the mean time between two looks at a store that cannot be used. Default: 5 min.
+	Recheck time.Duration
+}
+
+func (o ArtifactOptions) withDefaults() ArtifactOptions {
+	set := func(d *time.Duration, value time.Duration) {
+		if *d == 0 {
+			*d = value
+		}
+	}
+	set(&o.SweepInterval, time.Hour)
+	set(&o.SweepGrace, 15*time.Minute)
+	set(&o.Patience, 2*time.Minute)
+	set(&o.Recheck, 5*time.Minute)
+	if o.MaxBytes == 0 {
+		o.MaxBytes = 10 << 30
+	}
+	if o.MaxCount == 0 {
+		o.MaxCount = decision.MaxArtifacts
+	}
+	return o
+}
+
+// validate returns all that is wrong with o.
+func (o *ArtifactOptions) validate() error {
+	var errs []error
+	if o.MaxBytes < 0 {
+		errs = append(errs, errors.New("--artifact-max-bytes must not be negative"))
+	}
+	if o.MaxCount < 0 || o.MaxCount > decision.MaxArtifacts {
+		errs = append(errs, fmt.Errorf("--artifact-max-count must be between 1 and %d", decision.MaxArtifacts))
+	}
+	positive := func(d time.Duration, flag string) {
+		if d < 0 {
+			errs = append(errs, fmt.Errorf("%s must not be negative", flag))
+		}
+	}
+	positive(o.SweepInterval, "--artifact-sweep-interval")
+	positive(o.SweepGrace, "--artifact-sweep-grace")
+	positive(o.Patience, "--artifact-patience")
+	positive(o.Recheck, "--artifact-recheck")
+	return errors.Join(errs...)
 }
 
 // ShutdownTiming holds the delays of the Pod's end. Zero fields get their default.
@@ -90,7 +153,7 @@ func (o *Options) validate() error {
 	required(o.Workspace != "", "--workspace")
 	required(len(o.Interpreter) > 0 && o.Interpreter[0] != "", "--interpreter")
 	required(o.Stdout != nil, "an output for log records")
-	return errors.Join(errs...)
+	return errors.Join(append(errs, o.Artifacts.validate())...)
 }
 
 // complete fills in what has a default.
@@ -98,7 +161,7 @@ func (o *Options) complete() error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	o.Shutdown = o.Shutdown.withDefaults()
+	o.Shutdown, o.Artifacts = o.Shutdown.withDefaults(), o.Artifacts.withDefaults()
 	if o.BootID == "" {
 		id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 		if err != nil {

@@ -4,9 +4,10 @@
 //	API server --watch--> runs.Feed --> executor.Executor --> server.Connection <--stream-- runtime server
 //	     ^                                 |     |    |
 //	     +-------- status patches ---------+     |    +--> logs.Writer --> standard output
-//	                                   staging.Area, state.Store
+//	                                   staging.Area, state.Store, transfer.Mover <--> artifact store
 //
-// Nothing is written to the API while no Run is executed. What must outlive a restart lies in state.Store.
+// Nothing is written to the API while no Run is executed, unless the artifact store comes or goes. What must outlive a restart
+// lies in state.Store.
 package runtimed
 
 import (
@@ -81,11 +82,7 @@ type volumes struct {
 
 func runWithVolumes(ctx context.Context, opts Options, store *state.Store, volumes volumes) error {
 	log := logr.FromContextOrDiscard(ctx)
-	client, err := runs.NewClient(opts.Config, opts.Pod.Namespace)
-	if err != nil {
-		return err
-	}
-	workspaces, err := bound.NewClient(opts.Config, opts.Pod.Namespace)
+	client, workspaces, err := newClients(opts)
 	if err != nil {
 		return err
 	}
@@ -96,12 +93,16 @@ func runWithVolumes(ctx context.Context, opts Options, store *state.Store, volum
 	// The parts outlive ctx, since Runs are reported and the server is shut down after its end.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	mover, err := openArtifacts(work, opts, store, client)
+	if err != nil {
+		return err
+	}
 	occupancy := &workspace.Occupancy{}
 	claims := executor.New(work, executor.Options{
 		Pod: opts.Pod, Interpreter: opts.Interpreter, Client: client, Server: connection, Area: volumes.area, State: store,
 		Logs: logs.NewWriter(opts.Stdout, opts.Clock.Now), Clock: opts.Clock, Timing: opts.Timing,
 		Sources: gitsource.NewFetcher(gitsource.Options{Env: opts.FetchEnv}), Log: log.WithName("executor"),
-		Workspaces: workspaces, Volume: volumes.workspace, Occupancy: occupancy,
+		Workspaces: workspaces, Volume: volumes.workspace, Occupancy: occupancy, Artifacts: mover,
 	})
 	feed := runs.NewFeed(client, runs.FeedOptions{
 		Pod: opts.Pod.Name, PodUID: opts.Pod.UID, Handler: claims, Clock: opts.Clock, Log: log.WithName("feed"),
@@ -135,6 +136,15 @@ func runWithVolumes(ctx context.Context, opts Options, store *state.Store, volum
 		log.Info("Left claims behind", "timeout", claimsTimeout)
 	}
 	return err
+}
+
+func newClients(opts Options) (*runs.Client, *bound.Client, error) {
+	client, err := runs.NewClient(opts.Config, opts.Pod.Namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	workspaces, err := bound.NewClient(opts.Config, opts.Pod.Namespace)
+	return client, workspaces, err
 }
 
 // endWith waits for the end of ctx, lets drain end what is at work, and then ends the runtime server and everything else.

@@ -26,10 +26,11 @@ func parse(args []string, getenv func(string) string) (opts runtimed.Options, ve
 	flags := flag.NewFlagSet("runtimed", flag.ContinueOnError)
 	flags.StringVar(&opts.Socket, "socket", "/kruntimes/socket/runtimed.sock", "unix socket that the runtime server dials")
 	flags.StringVar(&opts.Scratch, "scratch", "/kruntimes/scratch", "volume for the directories of executions")
-	flags.StringVar(&opts.State, "state", "/kruntimes/state", "directory for what must outlive a restart of runtimed")
+	flags.StringVar(&opts.State, "state", defaultState, "directory for what must outlive a restart of runtimed")
 	flags.StringVar(&opts.Workspace, "workspace", "/workspace", "where the workspace volume is mounted")
 	flags.StringVar(&tokenDir, "token-dir", "/var/run/secrets/kubernetes.io/serviceaccount", "directory with token and ca.crt")
 	flags.StringVar(&opts.HealthAddress, "health-address", ":8086", "where /readyz is served; 0 turns it off")
+	store := addArtifactFlags(flags, &opts.Artifacts)
 	verbosity.AddFlag(flags)
 	flags.Func("interpreter", "a word of the command that runs a script; once per word (default /bin/sh -e)",
 		func(word string) error {
@@ -41,6 +42,9 @@ func parse(args []string, getenv func(string) string) (opts runtimed.Options, ve
 	}
 	if flags.NArg() > 0 {
 		return opts, verbosity, fmt.Errorf("reading the command line: unexpected argument %q", flags.Arg(0))
+	}
+	if err := store.parsed(); err != nil {
+		return opts, verbosity, fmt.Errorf("reading the command line: %w", err)
 	}
 	if len(opts.Interpreter) == 0 {
 		opts.Interpreter = []string{"/bin/sh", "-e"}

@@ -16,12 +16,20 @@ import (
 	"kruntimes.io/kruntimes/version/logging"
 )
 
-// run is runtimed or, when its arguments say so, the process that fetches a git source for it. It reports its error.
+// run is runtimed or, when its arguments say so, the process that fetches a git source for it, or one that reads an
+// artifact. It reports its error.
 func run(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	if slices.Equal(args, []string{gitsource.Subcommand}) {
 		err := gitsource.Serve(ctx, os.Stdin, os.Stdout)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		return err
+	}
+	if len(args) > 0 && args[0] == "artifact" {
+		err := artifactCommand(ctx, args[1:], os.Stdout, os.Stderr)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}

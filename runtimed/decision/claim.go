@@ -64,9 +64,6 @@ func ForFound(f Found) Claim {
 	case StopAsked(f.Run) != StopNone:
 		return Claim{Kind: ClaimEnd, Result: StoppedBeforeStart(StopAsked(f.Run))}
 	}
-	if refusal := unsupported(&f.Run.Spec); refusal != nil {
-		return Claim{Kind: ClaimEnd, Result: *refusal}
-	}
 	if f.Draining != nil && !f.Draining.takes(f.Run, f.Now) {
 		return Claim{Kind: ClaimEnd, Result: StoppedBeforeStart(StopShutdown)}
 	}
@@ -138,19 +135,6 @@ func SourceFailed(err error) Result {
 func capitalized(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(first)) + text[size:]
-}
-
-// unsupported refuses what this version cannot do; nothing in a spec is silently ignored.
-func unsupported(spec *corev1alpha1.RunSpec) *Result {
-	var r Result
-	switch {
-	case len(spec.ArtifactInputs) > 0:
-		r = failed(corev1alpha1.RunReasonArtifactInputFailed,
-			"Artifact inputs are not available in this version: leave spec.artifactInputs out", nil)
-	default:
-		return nil
-	}
-	return &r
 }
 
 // Timeout returns the bound of one attempt; 0 when it has none.

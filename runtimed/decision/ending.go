@@ -70,6 +70,8 @@ type Result struct {
 	ExitCode *int32
 	// Outputs are the outputs to store.
 	Outputs map[string]string
+	// Artifacts are the artifacts that were stored, by name.
+	Artifacts []corev1alpha1.ArtifactRef
 	// Unstarted tells that nothing of the attempt was executed, for a reason that lies with the Pod: the Run is handed
 	// back, whatever its policy says.
 	Unstarted bool
@@ -207,9 +209,9 @@ func Final(r Result, run *corev1alpha1.Run) Result {
 }
 
 // Refused replaces r after the API server has found the status that follows from it invalid. Such a status holds what
-// the script made, so the outputs are dropped and named as the cause.
+// the script made, so the outputs and artifacts are dropped and named as the cause.
 func Refused(r Result, refusal error) Result {
-	r.Outputs = nil
+	r.Outputs, r.Artifacts = nil, nil
 	r.Message = statuspatch.Bounded("The API server refused the result: "+refusal.Error(), maxOutputsMessage)
 	if r.Phase == corev1alpha1.RunSucceeded {
 		r.Phase, r.Reason = corev1alpha1.RunFailed, corev1alpha1.RunReasonOutputsInvalid

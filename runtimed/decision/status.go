@@ -77,6 +77,7 @@ func TerminalStatus(run *corev1alpha1.Run, r Result, start, end time.Time) *core
 		}
 		s.Outputs[key] = corev1alpha1.OutputValue(value)
 	}
+	s.Artifacts = r.Artifacts
 	setSucceeded(s, run.Generation, end)
 	return after
 }

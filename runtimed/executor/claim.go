@@ -141,6 +141,9 @@ func (c *claim) execute(ctx context.Context, attempt *logs.Attempt) {
 		}
 	}()
 	source, result, ok := c.fetch(ctx, run, dir)
+	if ok {
+		result, ok = c.stageInputs(ctx, run, dir)
+	}
 	if !ok {
 		if result != nil {
 			c.end(ctx, attempt, *result, time.Time{})
@@ -164,7 +167,7 @@ func (c *claim) execute(ctx context.Context, attempt *logs.Attempt) {
 	c.conclude(ctx, attempt, dir, ending, start)
 }
 
-// conclude reads what the script left and reports the end.
+// conclude reads and stores what the script left, and reports the end.
 func (c *claim) conclude(
 	ctx context.Context, attempt *logs.Attempt, dir *staging.Directory, ending decision.Ending, start time.Time,
 ) {
@@ -173,7 +176,10 @@ func (c *claim) conclude(
 		ending.Exited.GetCause() == runtimev1.ExitCause_EXIT_CAUSE_UNKILLABLE {
 		ending.Outputs, ending.OutputsError = readOutputs(dir)
 	}
-	c.end(ctx, attempt, decision.ForEnding(ending), start)
+	result, ok := c.collect(ctx, dir, decision.ForEnding(ending), start)
+	if ok {
+		c.end(ctx, attempt, result, start)
+	}
 }
 
 // start waits for the server, marks the execution as started, and starts it. Without an execution it returns how the

@@ -3,7 +3,7 @@
 // Every Run has a claim, a goroutine of its own, from the moment in which it is seen until its status is written and
 // its files are removed. What is decided on the way is in package decision; this package does it.
 //
-//	seen -> staged -> server connected -> marked -> executing -> ended -> status written -> removed -> unmarked
+//	seen -> staged -> server connected -> marked -> executing -> ended -> artifacts stored -> status written -> removed -> unmarked
 //
 // A Run that its retry policy tries again is handed back instead of getting a terminal status, and its directory is
 // removed before that: its next attempt may come to this Pod at once, and is another claim.
@@ -36,6 +36,7 @@ import (
 	"kruntimes.io/kruntimes/runtimed/server"
 	"kruntimes.io/kruntimes/runtimed/staging"
 	"kruntimes.io/kruntimes/runtimed/state"
+	"kruntimes.io/kruntimes/runtimed/transfer"
 	"kruntimes.io/kruntimes/runtimed/workspace"
 )
 
@@ -70,7 +71,7 @@ func (t Timing) withDefaults() Timing {
 	return t
 }
 
-// Options are what an Executor works with. Everything but Timing is required.
+// Options are what an Executor works with. Everything but Artifacts and Timing is required.
 type Options struct {
 	Pod         Pod
 	Interpreter []string
@@ -82,11 +83,13 @@ type Options struct {
 	Workspaces *bound.Client
 	Volume     *workspace.Volume
 	Occupancy  *workspace.Occupancy
-	State      *state.Store
-	Logs       *logs.Writer
-	Clock      clock.Clock
-	Timing     Timing
-	Log        logr.Logger
+	// Artifacts moves artifacts; nil where the Runtime has no artifact store.
+	Artifacts *transfer.Mover
+	State     *state.Store
+	Logs      *logs.Writer
+	Clock     clock.Clock
+	Timing    Timing
+	Log       logr.Logger
 }
 
 // key identifies a claim: a Run that comes back for another attempt is another claim.

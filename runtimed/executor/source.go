@@ -27,32 +27,17 @@ func (c *claim) fetch(ctx context.Context, run *corev1alpha1.Run, dir *staging.D
 		return program{}, nil, true
 	}
 	git := gitsource.Source{URL: run.Spec.Source.Git.URL, Revision: run.Spec.Source.Git.Revision}
-	bounded, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stopped := make(chan *decision.Result, 1)
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		if result, ok := c.awaitStop(bounded); ok {
-			stopped <- result
-			cancel()
-		}
+	result, ok, err := c.unlessStopped(ctx, func(ctx context.Context) error {
+		return dir.FillSource(func(at *os.File) error {
+			commit, err := c.e.Sources.Fetch(ctx, at, git)
+			if err == nil {
+				c.log.Info("Fetched source", "commit", commit)
+			}
+			return err
+		})
 	})
-	err := dir.FillSource(func(at *os.File) error {
-		commit, err := c.e.Sources.Fetch(bounded, at, git)
-		if err == nil {
-			c.log.Info("Fetched source", "commit", commit)
-		}
-		return err
-	})
-	cancel()
-	watch.Wait()
-	select {
-	case result := <-stopped:
+	if !ok {
 		return program{}, result, false
-	default:
-	}
-	if ctx.Err() != nil {
-		return program{}, nil, false
 	}
 	var entry staging.Entrypoint
 	if err == nil {
@@ -63,6 +48,30 @@ func (c *claim) fetch(ctx context.Context, run *corev1alpha1.Run, dir *staging.D
 		return program{}, &failure, false
 	}
 	return programFor(entry, c.e.Interpreter), nil, true
+}
+
+// unlessStopped calls act, whose context ends when the Run must not start any more. It returns false when that happened
+// before act was done, and how the Run ends, or nothing when the Run or the process left.
+func (c *claim) unlessStopped(ctx context.Context, act func(ctx context.Context) error) (*decision.Result, bool, error) {
+	bounded, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stopped := make(chan *decision.Result, 1)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		if result, ok := c.awaitStop(bounded); ok {
+			stopped <- result
+			cancel()
+		}
+	})
+	err := act(bounded)
+	cancel()
+	watch.Wait()
+	select {
+	case result := <-stopped:
+		return result, false, nil
+	default:
+	}
+	return nil, ctx.Err() == nil, err
 }
 
 // awaitStop waits until the Run must not start any more, and returns how it ends; nothing when it is not this Pod's any

@@ -1,5 +1,5 @@
 // Package runs is runtimed's view of the API: the Runs assigned to its own Pod, the metadata of that Pod and of its
-// namespace, and nothing else.
+// namespace, one condition of its Runtime, and nothing else.
 //
 // It is built on the bare REST client with a scheme of one group, because client sets and caches would cost more memory
 // than all of runtimed may use.
@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +32,9 @@ type Client struct {
 	rest       rest.Interface
 	parameters runtime.ParameterCodec
 	namespace  string
+
+	mu           sync.Mutex
+	namespaceUID types.UID
 }
 
 // NewClient returns a Client for the namespace. config is not changed.

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"kruntimes.io/kruntimes/runtimed/opening"
 	"kruntimes.io/kruntimes/runtimed/outputs"
 )
 
@@ -180,6 +181,18 @@ func (d *Directory) Artifacts() string { return filepath.Join(d.stagePath, artif
 
 // Work is the working directory.
 func (d *Directory) Work() string { return d.work }
+
+// Private is the directory that holds what the script shares with runtimed. Close closes it.
+func (d *Directory) Private() *os.Root { return d.stage }
+
+// OpenWork opens the working directory of an execution that has its own. The caller closes it.
+func (d *Directory) OpenWork() (*os.Root, error) {
+	work, err := opening.Directories(d.root, workName)
+	if err != nil {
+		return nil, fmt.Errorf("opening the working directory: %w", err)
+	}
+	return work, nil
+}
 
 // Home is the private HOME of the execution.
 func (d *Directory) Home() string { return filepath.Join(d.path, homeName) }

@@ -22,6 +22,7 @@ const (
 	markerDirectory = "runs"
 	bootIDFile      = "boot-id"
 	nonceFile       = "nonce"
+	artifactsFile   = "artifacts.json"
 )
 
 // Store is the state directory.
@@ -106,6 +107,18 @@ func (s *Store) Nonce() (string, error) { return s.read(nonceFile) }
 
 // SaveNonce stores the nonce that the runtime server proves itself with.
 func (s *Store) SaveNonce(nonce string) error { return s.replace(nonceFile, nonce, false) }
+
+// SaveArtifacts stores what another process of runtimed needs to open the artifact store.
+func (s *Store) SaveArtifacts(text string) error { return s.replace(artifactsFile, text, false) }
+
+// ReadArtifacts returns what SaveArtifacts stored last in the directory at path. Errors: fs.ErrNotExist.
+func ReadArtifacts(path string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(path, artifactsFile))
+	if err != nil {
+		return "", fmt.Errorf("reading the state directory: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
 
 // Close releases the directory.
 func (s *Store) Close() error { return s.root.Close() }

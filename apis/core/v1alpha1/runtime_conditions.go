@@ -1,7 +1,7 @@
 package v1alpha1
 
 // RuntimeConditionArtifactStoreReady is False while a Pod of the Runtime cannot keep artifacts in spec.artifactStore; the
-// message names the Pod and quotes the store. True once one can. Absent where the Runtime has no artifact store, or no Pod
+// message begins with "Pod", the name of the Pod and a colon, and quotes the store. True once one can. Absent where the Runtime has no artifact store, or no Pod
 // has tried yet. Written by runtimed, removed by the manager with spec.artifactStore.
 const RuntimeConditionArtifactStoreReady = "ArtifactStoreReady"
 
