@@ -149,15 +149,19 @@ func TestKilledContainerStartsAgainWithoutItsLeftovers(t *testing.T) {
 	ns := newNamespace(t)
 	pod := awaitReady(t, createPod(t, ns, podOf(shell("main", "setsid sleep 6001 & exec sleep 6000"))))
 	var before []int
-	eventually(t, "both processes run", func() error {
-		if before = processesOf(t, string(pod.UID)); len(before) != 2 {
+	main := -1
+	eventually(t, "both processes run", func() error { // until they have become sleep, both are a shell with the same words
+		before = processesOf(t, string(pod.UID))
+		isSleep := func(seconds string) int {
+			return slices.IndexFunc(before, func(pid int) bool {
+				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended
+				return string(line) == "sleep\x00"+seconds+"\x00"
+			})
+		}
+		if main = isSleep("6000"); main < 0 || isSleep("6001") < 0 || len(before) != 2 {
 			return fmt.Errorf("there are %v", before)
 		}
 		return nil
-	})
-	main := slices.IndexFunc(before, func(pid int) bool {
-		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		return strings.Contains(string(line), "6000")
 	})
 	process, err := os.FindProcess(before[main])
 	if err != nil {
@@ -189,7 +193,9 @@ func TestReasonsWhyContainersDoNotRun(t *testing.T) {
 	noImage.Image = "invalid/image:1"
 	claim := podOf(shell("main", "true"))
 	claim.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
-		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "nowhere"}}}}
+	foreign := podOf(shell("main", "true"))
+	foreign.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nfs", Path: "/"}}}}
 	cases := map[string]struct {
 		pod         *corev1.Pod
 		wantReason  string
@@ -213,7 +219,10 @@ func TestReasonsWhyContainersDoNotRun(t *testing.T) {
 			pod: podOf(noConfig), wantReason: "CreateContainerConfigError", wantMessage: `configmaps "nowhere" not found`,
 		},
 		"a volume that only a real node has": {
-			pod: claim, wantReason: "CreateContainerConfigError", wantMessage: "no storage for PersistentVolumeClaim data",
+			pod: foreign, wantReason: "CreateContainerConfigError", wantMessage: "no volumes of this kind",
+		},
+		"a claim that is not there": {
+			pod: claim, wantReason: "ContainerCreating", wantMessage: `persistentvolumeclaims "nowhere" not found`,
 		},
 	}
 	ns := newNamespace(t)
