@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"encoding/json"
 	"fmt"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
@@ -20,20 +21,29 @@ const (
 	perStatus = 8192
 )
 
-// budget is by how much the outputs of a WorkflowRun and the JSON of its status may still grow. Unit: bytes.
+// budget is by how much a WorkflowRun may still grow.
 type budget struct {
+	// outputs is how many bytes all outputs may still take, status the JSON of the status.
 	outputs, status int
+	// artifacts is how many names of artifacts may still come.
+	artifacts int
 }
 
 // newBudget takes off what a stored status holds, and what the names and messages of its jobs and steps may come to hold.
 func newBudget(run *workflowsv1alpha1.WorkflowRun) *budget {
-	b := &budget{outputs: workflowsv1alpha1.MaxOutputBytes, status: workflowsv1alpha1.MaxStatusBytes - perStatus}
+	b := &budget{
+		outputs: workflowsv1alpha1.MaxOutputBytes, status: workflowsv1alpha1.MaxStatusBytes - perStatus,
+		artifacts: workflowsv1alpha1.MaxArtifactNames,
+	}
 	for name, js := range run.Status.Jobs {
 		b.status -= perJob + len(name) + maxJobMessage + maxStepMessage // One step of a job can fail.
 		for _, pre := range js.Pre {
 			b.status -= len(pre) + perOutput
 		}
 		b.charge(js.Outputs, 1)
+		for _, ref := range js.Artifacts {
+			b.chargeArtifact(ref, 1)
+		}
 		for i := range js.Steps {
 			step := js.Steps[i].Name
 			b.status -= perStep + len(step) + min(len(run.Name)+len(name)+len(step)+len("--")+hashSuffix, maxName)
@@ -63,13 +73,61 @@ func (b *budget) take(values map[string]corev1alpha1.OutputValue) error {
 		err = fmt.Errorf("%s: all outputs of a WorkflowRun together may hold %d bytes: pass large data as files",
 			workflowsv1alpha1.WordOutputsTooLarge, workflowsv1alpha1.MaxOutputBytes)
 	case b.status < 0:
-		err = fmt.Errorf("%s: the status of a WorkflowRun may hold %d bytes: split it into several WorkflowRuns",
-			workflowsv1alpha1.WordStatusTooLarge, workflowsv1alpha1.MaxStatusBytes)
+		err = errStatusTooLarge()
 	}
 	if err != nil {
 		b.charge(values, -1)
 	}
 	return err
+}
+
+// chargeArtifact takes an artifact off the budget, or puts it back with times -1.
+func (b *budget) chargeArtifact(ref corev1alpha1.ArtifactRef, times int) {
+	b.artifacts -= times
+	b.status -= times * (escapedLength(ref.Name) + encodedLength(ref) + perOutput)
+}
+
+// takeArtifact charges an artifact of a job, in place of the one that it replaces. It returns an error that says what is
+// over its bound, and charges nothing then.
+func (b *budget) takeArtifact(ref corev1alpha1.ArtifactRef, js *workflowsv1alpha1.JobStatus) error {
+	before, isReplaced := js.Artifacts[ref.Name]
+	if isReplaced {
+		b.chargeArtifact(before, -1)
+	}
+	b.chargeArtifact(ref, 1)
+	var err error
+	switch {
+	case !isReplaced && len(js.Artifacts) >= workflowsv1alpha1.MaxArtifactNamesPerJob:
+		err = fmt.Errorf("%s: the steps of a job may leave artifacts under %d names: pack several files into a directory",
+			workflowsv1alpha1.WordTooManyArtifacts, workflowsv1alpha1.MaxArtifactNamesPerJob)
+	case b.artifacts < 0:
+		err = fmt.Errorf("%s: the jobs of a WorkflowRun may leave %d artifacts: pack several files into a directory",
+			workflowsv1alpha1.WordTooManyArtifacts, workflowsv1alpha1.MaxArtifactNames)
+	case b.status < 0:
+		err = errStatusTooLarge()
+	default:
+		return nil
+	}
+	b.chargeArtifact(ref, -1)
+	if isReplaced {
+		b.chargeArtifact(before, 1)
+	}
+	return err
+}
+
+// errStatusTooLarge says that a status may grow no more.
+func errStatusTooLarge() error {
+	return fmt.Errorf("%s: the status of a WorkflowRun may hold %d bytes: split it into several WorkflowRuns",
+		workflowsv1alpha1.WordStatusTooLarge, workflowsv1alpha1.MaxStatusBytes)
+}
+
+// encodedLength is the length of an artifact's JSON in a status.
+func encodedLength(ref corev1alpha1.ArtifactRef) int {
+	data, err := json.Marshal(ref)
+	if err != nil { // never: it came as JSON, and holds nothing but texts and numbers
+		return workflowsv1alpha1.MaxStatusBytes
+	}
+	return len(data)
 }
 
 // escapedLength is the length of text within JSON as the API server writes it, or more.

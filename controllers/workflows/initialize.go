@@ -102,12 +102,9 @@ func unavailable(spec *workflowsv1alpha1.WorkflowRunSpec) field.ErrorList {
 			errs = append(errs, field.Forbidden(path.Child("uses"), "calls of Workflows are not available in this version: write the steps into the job"))
 		}
 		for i, step := range job.Steps {
-			at := path.Child("steps").Index(i)
 			if step.Uses != "" {
-				errs = append(errs, field.Forbidden(at.Child("uses"), "calls of Actions are not available in this version: write the steps into the job"))
-			}
-			if len(step.Artifacts) > 0 {
-				errs = append(errs, field.Forbidden(at.Child("artifacts"), "artifacts are not available in this version: pass small values through outputs"))
+				at := path.Child("steps").Index(i).Child("uses")
+				errs = append(errs, field.Forbidden(at, "calls of Actions are not available in this version: write the steps into the job"))
 			}
 		}
 	}

@@ -31,7 +31,8 @@ func project(o observation, status *workflowsv1alpha1.WorkflowRunStatus, left *b
 	}
 }
 
-// projectJob copies what became of the children of a job. Outputs that are over a bound are left out, and fail it.
+// projectJob copies what became of the children of a job. Outputs and artifacts that are over a bound are left out, and
+// fail it.
 func projectJob(o observation, name string, js *workflowsv1alpha1.JobStatus, left *budget) {
 	for i := range js.Steps {
 		step := &js.Steps[i]
@@ -40,8 +41,14 @@ func projectJob(o observation, name string, js *workflowsv1alpha1.JobStatus, lef
 		}
 		id := identity{job: name, step: step.Name}
 		projectStep(o, step, id)
-		if err := left.take(step.Outputs); err != nil {
-			step.Outputs, step.Message = nil, statuspatch.Bounded(err.Error(), maxStepMessage)
+		err := left.take(step.Outputs)
+		if err != nil {
+			step.Outputs = nil
+		} else if step.Phase == corev1alpha1.RunSucceeded {
+			err = keepArtifacts(js, o.children[id].Status.Artifacts, left)
+		}
+		if err != nil {
+			step.Message = statuspatch.Bounded(err.Error(), maxStepMessage)
 			startJob(js)
 			fail(o, js, fmt.Sprintf("step %s: %s", step.Name, err))
 		}

@@ -21,8 +21,8 @@ type plan struct {
 	provision []workspaceTarget
 	// recheck is when what is held back is due, 0 when nothing is.
 	recheck time.Duration
-	// refused tells that a job has failed because its Run cannot be made from its step, or its workspace is lost: jobs that
-	// need it have to settle before the plan holds.
+	// refused tells that a job has failed because an artifact is missing, its Run cannot be made from its step, or its
+	// workspace is lost: jobs that need it have to settle before the plan holds.
 	refused bool
 }
 
@@ -37,6 +37,10 @@ func makePlan(o observation, status *workflowsv1alpha1.WorkflowRunStatus) plan {
 		step := nextStep(&js)
 		if step.RunName != "" {
 			continue // It is under way.
+		}
+		if js.Phase == workflowsv1alpha1.JobPending && lacksArtifacts(o, name, &js, status) {
+			status.Jobs[name], p.refused = js, true
+			continue
 		}
 		switch standing := o.standing(name, &js); standing {
 		case standsBereft:
@@ -136,6 +140,10 @@ func childRun(owner *workflowsv1alpha1.WorkflowRun, status *workflowsv1alpha1.Wo
 		spec.Env = append(spec.Env, corev1alpha1.EnvVar{Name: name, Value: r.render("env."+name, string(env[name]), maxEnvValue, scope)})
 	}
 	if err := r.err(); err != nil {
+		return nil, err
+	}
+	var err error
+	if spec.ArtifactInputs, err = artifactInputs(step.Artifacts, status); err != nil {
 		return nil, err
 	}
 	return &corev1alpha1.Run{

@@ -33,6 +33,8 @@ type world struct {
 	created map[identity]int
 	// refusals are the steps whose Run the API server refuses for good.
 	refusals map[identity]string
+	// leaves are the names of the artifacts that the Run of a step reports, whatever its end is.
+	leaves map[identity][]string
 
 	// jobWorkspaces is the configuration; nil for none.
 	jobWorkspaces *JobWorkspaces
@@ -222,7 +224,7 @@ func (w *world) end(job, step string, phase corev1alpha1.RunPhase, outputs map[s
 	}
 	child = child.DeepCopy()
 	w.now = w.now.Add(time.Second)
-	child.Status.Phase, child.Status.Outputs = phase, outputs
+	child.Status.Phase, child.Status.Outputs, child.Status.Artifacts = phase, outputs, refs(job+"/"+step, w.leaves[id]...)
 	child.Status.StartTime, child.Status.CompletionTime = micro(w.now.Add(-time.Second)), micro(w.now)
 	switch phase {
 	case corev1alpha1.RunFailed:

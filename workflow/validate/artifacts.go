@@ -40,13 +40,20 @@ func (c *checker) checkArtifacts(path *field.Path, job string, artifacts []workf
 	}
 }
 
+// ArtifactSource takes apart where a step gets an artifact from: jobs.<job>.artifacts.<name>, in which the name may have
+// dots. Text of any other shape is not ok.
+func ArtifactSource(from string) (job, name string, ok bool) {
+	rest, isJob := strings.CutPrefix(from, "jobs.")
+	job, rest, _ = strings.Cut(rest, ".")
+	name, isArtifact := strings.CutPrefix(rest, "artifacts.")
+	return job, name, isJob && isArtifact && namePattern.MatchString(job)
+}
+
 // checkFrom checks where an artifact comes from, when all expressions are gone.
 func (c *checker) checkFrom(path *field.Path, job, from string) {
-	rest, isJob := strings.CutPrefix(from, "jobs.")
-	other, rest, _ := strings.Cut(rest, ".")
-	name, isArtifact := strings.CutPrefix(rest, "artifacts.")
+	other, name, ok := ArtifactSource(from)
 	switch {
-	case !isJob || !isArtifact || !namePattern.MatchString(other):
+	case !ok:
 		c.add(field.Invalid(path, from, "must be jobs.<job>.artifacts.<name>"))
 	case name == "" || name == "." || name == ".." || strings.Contains(name, "/") || len(name) > maxArtifactName:
 		c.addf(field.ErrorTypeInvalid, path, from, "the name of an artifact must have 1 to %d bytes and no '/'", maxArtifactName)

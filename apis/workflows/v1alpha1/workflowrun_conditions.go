@@ -50,6 +50,10 @@ const (
 	WordStatusTooLarge = "StatusTooLarge"
 	// WordOutputsTooLarge means that outputs are over their bound.
 	WordOutputsTooLarge = "OutputsTooLarge"
+	// WordArtifactMissing means that a needed job has succeeded and left no artifact of the name that a step asks for.
+	WordArtifactMissing = "ArtifactMissing"
+	// WordTooManyArtifacts means that artifacts are over MaxArtifactNamesPerJob or MaxArtifactNames.
+	WordTooManyArtifacts = "TooManyArtifacts"
 	// WordExpressionFailed means that an expression could not be evaluated.
 	WordExpressionFailed = "ExpressionFailed"
 	// WordChildRefused means that the API server refuses the Run for good: it is invalid, or not allowed.

@@ -149,7 +149,8 @@ type JobStatus struct {
 	// +kubebuilder:validation:MaxProperties=64
 	Outputs map[string]corev1alpha1.OutputValue `json:"outputs,omitempty"`
 
-	// artifacts holds the last successful artifact of each name.
+	// artifacts holds, by name, what the steps that have succeeded left in $KRUNTIME_ARTIFACTS_DIR. A later step replaces
+	// what an earlier one left under the same name. Other jobs get them once this one has succeeded.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	Artifacts map[string]corev1alpha1.ArtifactRef `json:"artifacts,omitempty"`

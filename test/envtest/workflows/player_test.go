@@ -22,6 +22,8 @@ type result struct {
 	phase   corev1alpha1.RunPhase
 	reason  corev1alpha1.RunReason
 	outputs map[string]string
+	// artifacts are what the Run left, by name; the Run's own UID is in their addresses.
+	artifacts []string
 	// holds keeps the Run in this phase instead of ending it, until it is cancelled.
 	holds corev1alpha1.RunPhase
 }
@@ -122,6 +124,7 @@ func (p *player) play(ctx context.Context, run *corev1alpha1.Run) error {
 		for name, value := range r.outputs {
 			run.Status.Outputs[name] = corev1alpha1.OutputValue(value)
 		}
+		run.Status.Artifacts = artifactsOf(run, r.artifacts...)
 		p.played[step] = append(p.played[step], run.Name)
 	}
 	return shared.Admin().Status().Patch(ctx, run, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))

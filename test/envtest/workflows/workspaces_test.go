@@ -327,6 +327,21 @@ func TestAQuotaForWorkspacesHoldsTheirJobsBackAndNothingElse(t *testing.T) {
 	})
 }
 
+// TestAQuotaOfOneWorkspaceLetsAChainEnd has jobs that each need the one before. The only workspace goes to the one that can run.
+func TestAQuotaOfOneWorkspaceLetsAChainEnd(t *testing.T) {
+	ns := shared.Namespace(t)
+	quota(t, ns, "persistentworkspaces.workspaces.kruntimes.io", "1")
+	startAskedManager(t, ns)
+	startPlayer(t, ns, nil)
+	newWorkflowRun(t, ns, "chain", `jobs:
+  z: {runs-on: sh, steps: [{name: s, run: x}]}
+  m: {runs-on: sh, needs: [z], steps: [{name: s, run: x}]}
+  a: {runs-on: sh, needs: [m], steps: [{name: s, run: x}]}`)
+	if end := awaitEnd(t, ns, "chain"); end.Status.Phase != workflowsv1alpha1.WorkflowSucceeded {
+		t.Errorf("got %s: %s", end.Status.Phase, end.Status.Message)
+	}
+}
+
 // TestAManyfoldWorkflowRunMakesEachWorkspaceOnce has as many jobs as there may be.
 func TestAManyfoldWorkflowRunMakesEachWorkspaceOnce(t *testing.T) {
 	ns := shared.Namespace(t)
