@@ -124,20 +124,22 @@ func (r *WorkflowRunReconciler) createChild(ctx context.Context, owner *workflow
 }
 
 // createUnderFreeName creates an object under the first of names that is free, and returns that name. An object that
-// exists already and is the wanted one counts as created: an earlier attempt made it and did not live to record it. What
-// others hold is left alone.
+// exists already and is the wanted one counts as created: an earlier attempt made it and did not live to record it; a quota
+// that is used up by then forbids to make it before anybody looks whether it is there. What others hold is left alone.
 func (r *WorkflowRunReconciler) createUnderFreeName(ctx context.Context, names []string, build func(string) client.Object, isWanted func(client.Object) bool) (string, error) {
 	for _, name := range names {
 		object := build(name)
-		err := r.Client.Create(ctx, object)
-		if err == nil {
+		refusal := r.Client.Create(ctx, object)
+		if refusal == nil {
 			return name, nil
 		}
-		if !apierrors.IsAlreadyExists(err) {
-			return "", err
+		if !apierrors.IsAlreadyExists(refusal) && !apierrors.IsForbidden(refusal) {
+			return "", refusal
 		}
 		holder := build(name)
 		switch err := r.Live.Get(ctx, client.ObjectKeyFromObject(object), holder); {
+		case apierrors.IsForbidden(refusal) && (err != nil || !isWanted(holder)):
+			return "", refusal
 		case apierrors.IsNotFound(err):
 			// Its holder has just gone. That is no answer to what was asked for, and comes right on the next attempt.
 			return "", fmt.Errorf("the name %s was taken until now", name)
