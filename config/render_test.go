@@ -76,6 +76,7 @@ func TestRenderInstallsAllKinds(t *testing.T) {
 		"FlowSchema/kruntimes-components", "Namespace/kruntimes-system",
 		"Role/kruntimes-system/kruntimes-leader-election", "RoleBinding/kruntimes-system/kruntimes-leader-election",
 		"ServiceAccount/kruntimes-system/kruntimes-manager", "ServiceAccount/kruntimes-system/kruntimes-scheduler",
+		"ValidatingAdmissionPolicy/kruntimes-runtime-status", "ValidatingAdmissionPolicyBinding/kruntimes-runtime-status",
 		"ValidatingAdmissionPolicy/kruntimes-run-identity", "ValidatingAdmissionPolicy/kruntimes-run-status",
 		"ValidatingAdmissionPolicyBinding/kruntimes-run-identity", "ValidatingAdmissionPolicyBinding/kruntimes-run-status",
 		"ValidatingAdmissionPolicy/kruntimes-workflow-run-identity", "ValidatingAdmissionPolicy/kruntimes-workflow-run-outputs",

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -41,6 +42,8 @@ type Configuration struct {
 	// JobWorkspaces says which jobs of WorkflowRuns share files between their steps, and where. It counts only with group
 	// workflows.
 	JobWorkspaces JobWorkspaces `json:"jobWorkspaces,omitempty"`
+	// Artifacts says what Runs may keep in the artifact stores of Runtimes.
+	Artifacts Artifacts `json:"artifacts,omitempty"`
 }
 
 // JobWorkspaces are the PersistentWorkspaces that the manager makes for the jobs of WorkflowRuns, and deletes at their end.
@@ -63,6 +66,7 @@ func (c *Configuration) DeepCopyObject() runtime.Object {
 	if ttl := c.JobWorkspaces.TTLSecondsAfterUnused; ttl != nil {
 		out.JobWorkspaces.TTLSecondsAfterUnused = new(*ttl)
 	}
+	out.Artifacts = c.Artifacts.deepCopy()
 	return &out
 }
 
@@ -109,11 +113,15 @@ func (c *Configuration) complete() {
 	w.Jobs = cmp.Or(w.Jobs, JobsAll)
 	w.Mode = cmp.Or(w.Mode, workspacesv1alpha1.WorkspaceRuntimePodLocal)
 	w.CleanupPolicy = cmp.Or(w.CleanupPolicy, workspacesv1alpha1.CleanupRetain)
+	c.Artifacts.complete()
 }
 
 // validate reports all that is wrong at once.
 func (c *Configuration) validate() error {
-	w, path := c.JobWorkspaces, field.NewPath("jobWorkspaces")
+	return slices.Concat(c.JobWorkspaces.validate(field.NewPath("jobWorkspaces")), c.Artifacts.validate(field.NewPath("artifacts"))).ToAggregate()
+}
+
+func (w *JobWorkspaces) validate(path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if w.Jobs != JobsAll && w.Jobs != JobsWithSeveralRuns {
 		errs = append(errs, field.NotSupported(path.Child("jobs"), w.Jobs, []JobSelection{JobsAll, JobsWithSeveralRuns}))
@@ -138,7 +146,7 @@ func (c *Configuration) validate() error {
 		errs = append(errs, field.NotSupported(path.Child("cleanupPolicy"), w.CleanupPolicy,
 			[]workspacesv1alpha1.CleanupPolicy{workspacesv1alpha1.CleanupDeleteAfterTTL, workspacesv1alpha1.CleanupRetain}))
 	}
-	return errs.ToAggregate()
+	return errs
 }
 
 // jobWorkspaces is what the controller of WorkflowRuns goes by.

@@ -5,10 +5,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
+	"kruntimes.io/kruntimes/controllers/core"
 	"kruntimes.io/kruntimes/controllers/workflows"
 )
 
@@ -70,6 +72,62 @@ func TestReadConfiguration(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, c.jobWorkspaces()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestArtifactLimits(t *testing.T) {
+	cases := map[string]struct {
+		artifacts string
+		want      core.ArtifactLimits
+		wantErr   string
+	}{
+		"nothing": {"", core.ArtifactLimits{MaxBytes: 10 << 30, MaxCount: 32, SweepInterval: time.Hour, SweepGrace: 15 * time.Minute}, ""},
+		"everything": {"maxBytes: 1.5Gi, maxCount: 1, sweepInterval: 90s, sweepGrace: 168h",
+			core.ArtifactLimits{MaxBytes: 3 << 29, MaxCount: 1, SweepInterval: 90 * time.Second, SweepGrace: 168 * time.Hour}, ""},
+		"the least": {"maxBytes: 1, sweepInterval: 1s, sweepGrace: 1s",
+			core.ArtifactLimits{MaxBytes: 1, MaxCount: 32, SweepInterval: time.Second, SweepGrace: time.Second}, ""},
+		"the most": {"maxBytes: 5Ti, sweepInterval: 24h",
+			core.ArtifactLimits{MaxBytes: 5 << 40, MaxCount: 32, SweepInterval: 24 * time.Hour, SweepGrace: 15 * time.Minute}, ""},
+		"too little of all": {"maxBytes: 0, maxCount: 0, sweepInterval: 999ms, sweepGrace: -1s", core.ArtifactLimits{},
+			`[artifacts.maxBytes: Invalid value: "0": must be whole bytes from 1 to 5Ti, artifacts.maxCount: Invalid value: 0: must be from 1 to 32, ` +
+				`artifacts.sweepInterval: Invalid value: "999ms": must be from 1s to 24h0m0s, artifacts.sweepGrace: Invalid value: "-1s": must be from 1s to 168h0m0s]`},
+		"too much of all": {"maxBytes: 6Ti, maxCount: 33, sweepInterval: 25h, sweepGrace: 169h", core.ArtifactLimits{},
+			`[artifacts.maxBytes: Invalid value: "6Ti": must be whole bytes from 1 to 5Ti, artifacts.maxCount: Invalid value: 33: must be from 1 to 32, ` +
+				`artifacts.sweepInterval: Invalid value: "25h0m0s": must be from 1s to 24h0m0s, artifacts.sweepGrace: Invalid value: "169h0m0s": must be from 1s to 168h0m0s]`},
+		"half a byte":        {"maxBytes: 1500m", core.ArtifactLimits{}, `artifacts.maxBytes: Invalid value: "1500m": must be whole bytes from 1 to 5Ti`},
+		"an exabyte of them": {"maxBytes: 1e30", core.ArtifactLimits{}, `must be whole bytes from 1 to 5Ti`},
+		"no quantity":        {"maxBytes: much", core.ArtifactLimits{}, "quantities must match the regular expression"},
+		"no duration":        {"sweepGrace: 15", core.ArtifactLimits{}, "cannot unmarshal number"},
+		"an unknown field":   {"maxSize: 1Gi", core.ArtifactLimits{}, `strict decoding error: unknown field "artifacts.maxSize"`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "config.yaml")
+			if err := os.WriteFile(file, []byte(head+"artifacts: {"+tc.artifacts+"}\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c, err := readConfiguration(file)
+			if tc.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
+					t.Errorf("got error %v, want one with %q", err, tc.wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			copied, ok := c.DeepCopyObject().(*Configuration)
+			if !ok {
+				t.Fatal("the copy is of another kind")
+			}
+			if diff := cmp.Diff(tc.want, copied.artifactLimits()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			*c.Artifacts.MaxCount++
+			if *c.Artifacts.MaxCount == *copied.Artifacts.MaxCount {
+				t.Error("a copy shares its limits with the original")
 			}
 		})
 	}

@@ -69,7 +69,7 @@ func Run(ctx context.Context, options Options) error {
 	logr.FromContextOrDiscard(ctx).Info("Starting manager", "groups", options.Groups, "nodeImage", options.NodeImage,
 		"defaultRunAsUser", options.DefaultRunAsUser, "leaderElection", options.LeaderElection,
 		"jobsWithWorkspace", configuration.JobWorkspaces.Jobs, "jobWorkspaceCleanup", configuration.JobWorkspaces.CleanupPolicy,
-		"jobWorkspaceTTL", ptr.Deref(configuration.JobWorkspaces.TTLSecondsAfterUnused, 0))
+		"jobWorkspaceTTL", ptr.Deref(configuration.JobWorkspaces.TTLSecondsAfterUnused, 0), "artifacts", configuration.artifactLimits())
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("running the controllers: %w", err)
 	}
@@ -113,7 +113,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, options Options, configuration
 		return err
 	}
 	if options.enabled(GroupCore) {
-		if err := setUpCore(ctx, mgr, recorder, options); err != nil {
+		if err := setUpCore(ctx, mgr, recorder, options, configuration.artifactLimits()); err != nil {
 			return fmt.Errorf("setting up group %s: %w", GroupCore, err)
 		}
 	}
@@ -133,7 +133,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, options Options, configuration
 	return addProbes(ctx, mgr, slices.Collect(maps.Keys(cachedObjects(options))))
 }
 
-func setUpCore(ctx context.Context, mgr ctrl.Manager, recorder *events.Recorder, options Options) error {
+func setUpCore(ctx context.Context, mgr ctrl.Manager, recorder *events.Recorder, options Options, artifacts core.ArtifactLimits) error {
 	if err := core.IndexFields(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -145,7 +145,8 @@ func setUpCore(ctx context.Context, mgr ctrl.Manager, recorder *events.Recorder,
 		return fmt.Errorf("adding what observes Runs and Runtimes: %w", err)
 	}
 	runtimes := &core.RuntimeReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{},
-		NodeImage: options.NodeImage, RuntimedClusterRole: options.RuntimedClusterRole, DefaultUser: user}
+		NodeImage: options.NodeImage, RuntimedClusterRole: options.RuntimedClusterRole, DefaultUser: user,
+		Artifacts: artifacts}
 	if options.enabled(GroupWorkspaces) {
 		runtimes.BoundWorkspaces = workspaces.CountBound(mgr.GetClient())
 	}

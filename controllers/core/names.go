@@ -21,6 +21,10 @@ const (
 	annotationTemplate = "kruntimes.io/template"
 	// annotationNodeImage is the image of runtimed with which the Deployment was made.
 	annotationNodeImage = "kruntimes.io/node-image"
+	// annotationArtifactLimits holds the arguments of runtimed that bound artifacts, with which the Deployment was made. It
+	// stays as long as annotationTemplate does, too: another configuration of the manager rolls no Pods. Where it is
+	// missing, the Deployment was made by a manager that knew no artifact stores.
+	annotationArtifactLimits = "kruntimes.io/artifact-limits"
 	// annotationRuntimeUID is, on a ServiceAccount and a RoleBinding, the UID of the Runtime that will own them once it is
 	// gone; see release.
 	annotationRuntimeUID = "kruntimes.io/runtime-uid"
@@ -34,6 +38,8 @@ const (
 	volumeScratch    = corev1alpha1.ReservedPrefix + "scratch"
 	volumeState      = corev1alpha1.ReservedPrefix + "state"
 	volumeToken      = corev1alpha1.ReservedPrefix + "token"
+	// volumeCredentials holds what spec.artifactStore.s3.credentialsSecretName names.
+	volumeCredentials = corev1alpha1.ReservedPrefix + "artifact-credentials"
 )
 
 // Paths inside a Runtime's Pod. runtimed and the runtime server are told about them by flags.
@@ -43,6 +49,9 @@ const (
 	pathScratch = "/kruntimes/scratch"
 	pathState   = "/kruntimes/state"
 	pathToken   = "/var/run/secrets/kubernetes.io/serviceaccount"
+	// pathArtifacts and pathCredentials are there in runtimed only.
+	pathArtifacts   = "/artifacts"
+	pathCredentials = "/var/run/kruntimes/artifact-credentials"
 
 	socketFile = pathSocket + "/runtimed.sock"
 	// envSocket tells a custom server where runtimed listens.

@@ -20,6 +20,10 @@ type podSettings struct {
 	nodeImage string
 	// defaultUser is the user and group of Pods whose template names none. Nil: the cluster assigns one.
 	defaultUser *int64
+	// artifactLimits are the arguments of runtimed that bound artifacts.
+	artifactLimits []string
+	// withoutStore leaves spec.artifactStore out: runtimed of nodeImage may know nothing of it.
+	withoutStore bool
 }
 
 // Bounds and defaults of a Pod.
@@ -58,6 +62,9 @@ func podTemplate(runtime *corev1alpha1.Runtime, settings podSettings) corev1.Pod
 	injectServer(&pod.Containers[0], runtime.Spec.Server)
 	owner := secure(pod, settings.defaultUser)
 	sidecar.SecurityContext = owner.restricted()
+	if store := runtime.Spec.ArtifactStore; store != nil && !settings.withoutStore {
+		withArtifactStore(pod, &sidecar, store, settings.artifactLimits)
+	}
 	pod.Containers = append(pod.Containers, sidecar)
 	if runtime.Spec.Server != corev1alpha1.ServerCustom {
 		install := installContainer(settings.nodeImage)

@@ -48,6 +48,8 @@ type RuntimeReconciler struct {
 	BoundWorkspaces func(ctx context.Context, pod *corev1.Pod) (int, error)
 	// DefaultUser is the user and group of Pods whose template names none. Nil: the cluster assigns one.
 	DefaultUser *int64
+	// Artifacts are the limits that new and changed Runtimes get.
+	Artifacts ArtifactLimits
 }
 
 // SetupWithManager registers the controller.
@@ -119,7 +121,7 @@ func (r *RuntimeReconciler) Reconcile(ctx context.Context, request reconcile.Req
 
 func (r *RuntimeReconciler) settings() settings {
 	return settings{
-		pod:         podSettings{nodeImage: r.NodeImage, defaultUser: r.DefaultUser},
+		pod:         podSettings{nodeImage: r.NodeImage, defaultUser: r.DefaultUser, artifactLimits: r.Artifacts.arguments()},
 		clusterRole: r.RuntimedClusterRole,
 	}
 }

@@ -25,8 +25,8 @@ type runtimeState struct {
 	pods []corev1.Pod
 	// loadByPod says what keeps ready Pods busy, by the Pod's name. It is nil unless the Runtime is scaled down.
 	loadByPod map[string]podLoad
-	// claim is the claim that is the workspace; nil when that is another kind of volume, or the claim is not there.
-	claim *corev1.PersistentVolumeClaim
+	// claimsByName are the claims that the Runtime names as its workspace and its artifact store, as far as they are there.
+	claimsByName map[string]*corev1.PersistentVolumeClaim
 }
 
 func (r *RuntimeReconciler) load(ctx context.Context, runtime *corev1alpha1.Runtime) (*runtimeState, error) {
@@ -55,28 +55,30 @@ func (r *RuntimeReconciler) load(ctx context.Context, runtime *corev1alpha1.Runt
 			return nil, err
 		}
 	}
-	if seen.claim, err = r.workspaceClaim(ctx, runtime); err != nil {
+	if seen.claimsByName, err = r.claims(ctx, runtime); err != nil {
 		return nil, err
 	}
 	return seen, nil
 }
 
-// workspaceClaim reads the claim that is the workspace of a Runtime. Claims are not in the cache: there are many, and few
-// are workspaces.
-func (r *RuntimeReconciler) workspaceClaim(ctx context.Context, runtime *corev1alpha1.Runtime) (*corev1.PersistentVolumeClaim, error) {
-	name := workspaceClaimName(runtime)
-	if name == "" {
-		return nil, nil
+// claims reads the claims that a Runtime names. Claims are not in the cache: there are many, and few are those of Runtimes.
+func (r *RuntimeReconciler) claims(ctx context.Context, runtime *corev1alpha1.Runtime) (map[string]*corev1.PersistentVolumeClaim, error) {
+	claims := map[string]*corev1.PersistentVolumeClaim{}
+	for _, name := range []string{workspaceClaimName(runtime), artifactClaimName(runtime)} {
+		if name == "" {
+			continue
+		}
+		claim := &corev1.PersistentVolumeClaim{}
+		err := r.Live.Get(ctx, types.NamespacedName{Namespace: runtime.Namespace, Name: name}, claim)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, fmt.Errorf("reading PersistentVolumeClaim %s: %w", name, err)
+		default:
+			claims[name] = claim
+		}
 	}
-	claim := &corev1.PersistentVolumeClaim{}
-	err := r.Live.Get(ctx, types.NamespacedName{Namespace: runtime.Namespace, Name: name}, claim)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading PersistentVolumeClaim %s: %w", name, err)
-	}
-	return claim, nil
+	return claims, nil
 }
 
 // get returns an object, or nil when it is not there. The cache holds only objects with our label, so what it does not

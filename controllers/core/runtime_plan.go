@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -104,10 +105,13 @@ func deployment(runtime *corev1alpha1.Runtime, seen *runtimeState, s podSettings
 		return nil, err
 	}
 	if live := seen.deployment; live != nil && live.Annotations[annotationTemplate] == template && live.Annotations[annotationNodeImage] != "" {
-		s.nodeImage = live.Annotations[annotationNodeImage]
+		s = pinned(s, live.Annotations)
 	}
 	meta := childMeta(runtime)
 	meta.Annotations = map[string]string{annotationTemplate: template, annotationNodeImage: s.nodeImage}
+	if runtime.Spec.ArtifactStore != nil && !s.withoutStore {
+		meta.Annotations[annotationArtifactLimits] = strings.Join(s.artifactLimits, " ")
+	}
 	return &appsv1.Deployment{
 		TypeMeta:   typeMeta("apps/v1", "Deployment"),
 		ObjectMeta: meta,
@@ -115,10 +119,17 @@ func deployment(runtime *corev1alpha1.Runtime, seen *runtimeState, s podSettings
 			Replicas:             ptr.To(runtime.DesiredReplicas()),
 			Selector:             &metav1.LabelSelector{MatchLabels: podLabels(runtime.Name)},
 			Template:             podTemplate(runtime, s),
-			Strategy:             strategy(runtime, seen.claim),
+			Strategy:             strategy(runtime, seen.claimsByName),
 			RevisionHistoryLimit: ptr.To[int32](2),
 		},
 	}, nil
+}
+
+// pinned are the settings with which a Deployment was made, whose annotations are given.
+func pinned(s podSettings, annotations map[string]string) podSettings {
+	limits, knowsStores := annotations[annotationArtifactLimits]
+	s.nodeImage, s.artifactLimits, s.withoutStore = annotations[annotationNodeImage], strings.Fields(limits), !knowsStores
+	return s
 }
 
 // templateInputs are the fields of a Runtime that shape its Pods. Replicas and capacity are not among them.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -173,7 +175,7 @@ func TestPodsAreMarkedBeforeTheDeploymentIsLowered(t *testing.T) {
 	}
 }
 
-func TestStrategyFollowsTheClaim(t *testing.T) {
+func TestStrategyFollowsTheClaims(t *testing.T) {
 	const recreate, rolling = appsv1.RecreateDeploymentStrategyType, appsv1.RollingUpdateDeploymentStrategyType
 	claim := func(modes ...corev1.PersistentVolumeAccessMode) *corev1.PersistentVolumeClaim {
 		return &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{AccessModes: modes}}
@@ -184,24 +186,39 @@ func TestStrategyFollowsTheClaim(t *testing.T) {
 			r.Spec.Workspace.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}
 		}
 	}
+	storing := func(replicas int32) func(*corev1alpha1.Runtime) {
+		return func(r *corev1alpha1.Runtime) {
+			onFilesystem(r)
+			r.Spec.Replicas = ptr.To(replicas)
+		}
+	}
+	const workspace, store = "WorkspaceNotShareable ", "ArtifactStoreNotShareable "
+	one, all := claim(corev1.ReadWriteOnce), claim(corev1.ReadWriteOnce, corev1.ReadWriteMany)
 	cases := map[string]struct {
-		change    func(*corev1alpha1.Runtime)
-		claim     *corev1.PersistentVolumeClaim
-		want      appsv1.DeploymentStrategyType
-		condition string
+		change     func(*corev1alpha1.Runtime)
+		data, kept *corev1.PersistentVolumeClaim
+		want       appsv1.DeploymentStrategyType
+		conditions []string
 	}{
-		"no claim":              {nil, nil, rolling, ""},
-		"a claim for all nodes": {claimed(3), claim(corev1.ReadWriteOnce, corev1.ReadWriteMany), rolling, "False ClaimShareable: PersistentVolumeClaim data is ReadWriteMany"},
-		"a claim for one node": {claimed(3), claim(corev1.ReadWriteOnce), recreate,
-			"True ClaimNotShareable: PersistentVolumeClaim data is [ReadWriteOnce] and not ReadWriteMany: of 3 Pods, those on other nodes than the first cannot start"},
-		"a claim for one node, and one Pod": {claimed(1), claim(corev1.ReadWriteOnce), recreate,
-			"False SingleReplica: PersistentVolumeClaim data is not ReadWriteMany, and one Pod at most uses it"},
-		"a claim that is not there": {claimed(1), nil, recreate, "Unknown ClaimNotFound: PersistentVolumeClaim data is not there"},
+		"no claim":              {nil, nil, nil, rolling, nil},
+		"a claim for all nodes": {claimed(3), all, nil, rolling, []string{workspace + "False ClaimShareable: PersistentVolumeClaim data is ReadWriteMany"}},
+		"a claim for one node": {claimed(3), one, nil, recreate, []string{
+			workspace + "True ClaimNotShareable: PersistentVolumeClaim data is [ReadWriteOnce] and not ReadWriteMany: of 3 Pods, those on other nodes than the first cannot start"}},
+		"a claim for one node, and one Pod": {claimed(1), one, nil, recreate, []string{
+			workspace + "False SingleReplica: PersistentVolumeClaim data is not ReadWriteMany, and one Pod at most uses it"}},
+		"a claim that is not there": {claimed(1), nil, nil, recreate, []string{workspace + "Unknown ClaimNotFound: PersistentVolumeClaim data is not there"}},
+		"a store for all nodes":     {storing(3), nil, all, rolling, []string{store + "False ClaimShareable: PersistentVolumeClaim kept is ReadWriteMany"}},
+		"a store for one node": {storing(3), nil, one, recreate, []string{
+			store + "True ClaimNotShareable: PersistentVolumeClaim kept is [ReadWriteOnce] and not ReadWriteMany: of 3 Pods, those on other nodes than the first cannot start"}},
+		"a store that is not there": {storing(1), nil, nil, recreate, []string{store + "Unknown ClaimNotFound: PersistentVolumeClaim kept is not there"}},
+		"both": {func(r *corev1alpha1.Runtime) { claimed(1)(r); storing(1)(r) }, all, one, recreate, []string{
+			store + "False SingleReplica: PersistentVolumeClaim kept is not ReadWriteMany, and one Pod at most uses it",
+			workspace + "False ClaimShareable: PersistentVolumeClaim data is ReadWriteMany"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			runtime := runtimeWith(tc.change)
-			seen := &runtimeState{claim: tc.claim}
+			seen := &runtimeState{claimsByName: map[string]*corev1.PersistentVolumeClaim{"data": tc.data, "kept": tc.kept}}
 			d, err := deployment(runtime, seen, testSettings)
 			if err != nil {
 				t.Fatal(err)
@@ -209,17 +226,19 @@ func TestStrategyFollowsTheClaim(t *testing.T) {
 			if s := d.Spec.Strategy; s.Type != tc.want || (s.RollingUpdate != nil) != (tc.want == rolling) {
 				t.Errorf("got strategy %+v, want %s", s, tc.want)
 			}
-			// What an earlier workspace has left must go.
-			runtime.Status.Conditions = []metav1.Condition{conditionFrom("WorkspaceNotShareable", "True ClaimNotShareable: once")}
+			// What an earlier workspace or store has left must go.
+			runtime.Status.Conditions = []metav1.Condition{conditionFrom("WorkspaceNotShareable", "True ClaimNotShareable: once"),
+				conditionFrom("ArtifactStoreNotShareable", "True ClaimNotShareable: once")}
 			status := calculateStatus(runtime, seen, "", epoch)
-			got := ""
+			var got []string
 			for _, c := range status.Conditions {
-				if c.Type == corev1alpha1.RuntimeConditionWorkspaceNotShareable {
-					got = fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+				if strings.HasSuffix(c.Type, "NotShareable") {
+					got = append(got, fmt.Sprintf("%s %s %s: %s", c.Type, c.Status, c.Reason, c.Message))
 				}
 			}
-			if diff := cmp.Diff(tc.condition, got); diff != "" {
-				t.Errorf("condition (-want +got):\n%s", diff)
+			slices.Sort(got)
+			if diff := cmp.Diff(tc.conditions, got); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -42,10 +42,15 @@ func calculateStatus(runtime *corev1alpha1.Runtime, seen *runtimeState, refused 
 		Conditions:         slices.Clone(runtime.Status.Conditions),
 	}
 	conditions := []metav1.Condition{available(count, refused), progressing(count, refused)}
-	if c := workspaceNotShareable(runtime, seen.claim); c != nil {
-		conditions = append(conditions, *c)
-	} else {
-		meta.RemoveStatusCondition(&status.Conditions, corev1alpha1.RuntimeConditionWorkspaceNotShareable)
+	for _, use := range claimUses(runtime) {
+		if use.claim == "" {
+			meta.RemoveStatusCondition(&status.Conditions, use.condition)
+		} else {
+			conditions = append(conditions, notShareable(runtime, use, seen.claimsByName[use.claim]))
+		}
+	}
+	if runtime.Spec.ArtifactStore == nil { // Else it is runtimed's.
+		meta.RemoveStatusCondition(&status.Conditions, corev1alpha1.RuntimeConditionArtifactStoreReady)
 	}
 	for _, condition := range conditions {
 		condition.ObservedGeneration = runtime.Generation

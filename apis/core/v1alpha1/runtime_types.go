@@ -24,6 +24,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.template.spec.volumes) || self.template.spec.volumes.all(v, !(v.name in ['workspace','artifact-store']) && !v.name.startsWith('kruntimes-'))",message="volume names workspace, artifact-store and kruntimes-* are reserved: use spec.workspace and spec.artifactStore",fieldPath=.template
 // +kubebuilder:validation:XValidation:rule="!has(self.template.spec.hostPID) || !self.template.spec.hostPID",message="hostPID is not allowed: executions must not see the processes of the node",fieldPath=.template
 // +kubebuilder:validation:XValidation:rule="!has(self.template.spec.shareProcessNamespace) || !self.template.spec.shareProcessNamespace",message="shareProcessNamespace is not allowed: executions must not see the processes of runtimed",fieldPath=.template
+// +kubebuilder:validation:XValidation:rule="!has(self.artifactStore) || !has(self.artifactStore.filesystem) || !has(self.workspace) || !has(self.workspace.persistentVolumeClaim) || self.workspace.persistentVolumeClaim.claimName != self.artifactStore.filesystem.volumeClaimName",message="the claim of the artifact store must not be that of the workspace: every execution could read and change all artifacts",fieldPath=.artifactStore
 type RuntimeSpec struct {
 	// replicas is the number of Pods kept warm. Default: 1. 0 is allowed: Runs then wait. Mutable; also through scale.
 	// +optional
@@ -96,7 +97,8 @@ type ArtifactStore struct {
 
 // FilesystemStore keeps artifacts on a PersistentVolumeClaim that only runtimed mounts.
 type FilesystemStore struct {
-	// volumeClaimName is a claim of the namespace; ReadWriteMany where the Pods spread over nodes. Mutable.
+	// volumeClaimName is a claim of the namespace; ReadWriteMany where the Pods spread over nodes. Not one that executions
+	// can reach, as the workspace. Mutable.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -148,7 +150,8 @@ type RuntimeStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Selector string `json:"selector,omitempty"`
-	// conditions: Available, Progressing, and WorkspaceNotShareable where the workspace is a claim. Keyed by type.
+	// conditions: Available, Progressing, WorkspaceNotShareable and ArtifactStoreNotShareable where the workspace or the
+	// artifact store is a claim, and ArtifactStoreReady where there is an artifact store. Keyed by type.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -156,7 +159,7 @@ type RuntimeStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Conditions of a Runtime, and their reasons. Written by the Runtime controller. It never writes Available or Progressing
+// Conditions of a Runtime, and their reasons. Written by the Runtime controller, save ArtifactStoreReady. It never writes Available or Progressing
 // as Unknown: where they are absent, it has not come to the Runtime yet.
 const (
 	// RuntimeConditionAvailable is True while at least one Pod is ready, or while none is asked for, else False.
@@ -167,6 +170,9 @@ const (
 	// the same time although there is to be more than one, False when it is one that they can, or for one Pod, Unknown when
 	// it is not there. Absent when spec.workspace is another kind of volume.
 	RuntimeConditionWorkspaceNotShareable = "WorkspaceNotShareable"
+	// RuntimeConditionArtifactStoreNotShareable says the same of the claim of spec.artifactStore.filesystem. Absent where
+	// there is none.
+	RuntimeConditionArtifactStoreNotShareable = "ArtifactStoreNotShareable"
 
 	// ReasonPodsReady means that every Pod asked for is ready and of the current template.
 	ReasonPodsReady = "PodsReady"

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,16 +22,16 @@ const prober = "policy-prober"
 
 // waitForPolicies tries what the policies forbid, without storing anything, until each of them has said no.
 func (c *Cluster) waitForPolicies(ctx context.Context) error {
-	run, workflowRun, workspace := probeRun(), probeWorkflowRun(), probeWorkspace()
+	run, workflowRun, workspace, runtime := probeRun(), probeWorkflowRun(), probeWorkspace(), probeRuntime()
 	role := &rbacv1.Role{ObjectMeta: probeMeta(""), Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{corev1alpha1.GroupVersion.Group}, Resources: []string{"runs", "runs/status"}, Verbs: []string{"create", "patch"}},
+		{APIGroups: []string{corev1alpha1.GroupVersion.Group}, Resources: []string{"runs", "runs/status", "runtimes/status"}, Verbs: []string{"create", "patch"}},
 		{APIGroups: []string{workflowsv1alpha1.GroupVersion.Group}, Resources: []string{"workflowruns"}, Verbs: []string{"create", "patch"}},
 		{APIGroups: []string{workspacesv1alpha1.GroupVersion.Group}, Verbs: []string{"patch"},
 			Resources: []string{workspacesv1alpha1.Resource, workspacesv1alpha1.Resource + "/status"}},
 	}}
 	binding := &rbacv1.RoleBinding{ObjectMeta: probeMeta(""), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: prober},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: prober}}}
-	objects := []client.Object{run, workflowRun, workspace, role, binding}
+	objects := []client.Object{run, workflowRun, workspace, runtime, role, binding}
 	for _, object := range objects {
 		create := func(ctx context.Context) (bool, error) { return true, c.admin.Create(ctx, object) }
 		if err := poll(ctx, create); err != nil {
@@ -47,7 +48,12 @@ func (c *Cluster) waitForPolicies(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making the prober's client: %w", err)
 	}
-	for policy, attempt := range forbidden(user, run, workflowRun, workspace) {
+	attempts := forbidden(user, run, workflowRun, workspace)
+	attempts["runtime-status"] = func(ctx context.Context) error {
+		return user.Status().Patch(ctx, runtime.DeepCopy(), mergePatch(`{"status":{"replicas":1}}`),
+			&client.SubResourcePatchOptions{PatchOptions: client.PatchOptions{DryRun: []string{metav1.DryRunAll}}})
+	}
+	for policy, attempt := range attempts {
 		err := poll(ctx, func(ctx context.Context) (bool, error) {
 			err := attempt(ctx)
 			if isPolicy(err) {
@@ -112,6 +118,12 @@ func probeMeta(suffix string) metav1.ObjectMeta {
 func probeRun() *corev1alpha1.Run {
 	return &corev1alpha1.Run{ObjectMeta: probeMeta(""), Spec: corev1alpha1.RunSpec{
 		Runtime: prober, Mode: corev1alpha1.RunMode{Task: &corev1alpha1.TaskMode{Args: []string{"true"}}}}}
+}
+
+func probeRuntime() *corev1alpha1.Runtime {
+	runtime := &corev1alpha1.Runtime{ObjectMeta: probeMeta("")}
+	runtime.Spec.Template.Spec.Containers = []corev1.Container{{Name: corev1alpha1.ContainerRuntime, Image: prober}}
+	return runtime
 }
 
 func probeWorkflowRun() *workflowsv1alpha1.WorkflowRun {

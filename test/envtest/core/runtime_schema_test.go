@@ -24,6 +24,7 @@ func TestRuntimeSpec(t *testing.T) {
 		"more resources":                {with(`"capacity":{"runs":"2","example.com/gpu":1}`), ""},
 		"a claim as workspace":          {with(`"workspace":{"persistentVolumeClaim":{"claimName":"c"}}`), ""},
 		"a filesystem store":            {with(`"artifactStore":{"filesystem":{"volumeClaimName":"c"}}`), ""},
+		"a store beside other claims":   {`{"template":{"spec":{` + runtime + `,"volumes":[{"name":"x","persistentVolumeClaim":{"claimName":"a"}}]}},"workspace":{"persistentVolumeClaim":{"claimName":"b"}},"artifactStore":{"filesystem":{"volumeClaimName":"c"}}}`, ""},
 		"an s3 store":                   {with(`"artifactStore":{"s3":{"bucket":"abc","endpoint":"http://minio:9000","forcePathStyle":true}}`), ""},
 		"a custom server":               {with(`"server":"Custom"`), ""},
 		"containers of one's own":       {pod(`"initContainers":[{"name":"setup","image":"i"}],"containers":[{"name":"runtime","image":"i"},{"name":"db","image":"i"}],"volumes":[{"name":"cache","emptyDir":{}}]`), ""},
@@ -54,7 +55,9 @@ func TestRuntimeSpec(t *testing.T) {
 		"an empty store":                   {with(`"artifactStore":{}`), `spec.artifactStore: Invalid value: set exactly one of filesystem and s3`},
 		"two stores":                       {with(`"artifactStore":{"filesystem":{"volumeClaimName":"c"},"s3":{"bucket":"abc"}}`), `spec.artifactStore: Invalid value: set exactly one of filesystem and s3`},
 		"a store without a claim":          {with(`"artifactStore":{"filesystem":{}}`), `spec.artifactStore.filesystem.volumeClaimName: Required value`},
-		"an endpoint that is no URL":       {with(`"artifactStore":{"s3":{"bucket":"abc","endpoint":"minio"}}`), `spec.artifactStore.s3.endpoint`},
+		"a store in the workspace": {with(`"workspace":{"persistentVolumeClaim":{"claimName":"c"}},"artifactStore":{"filesystem":{"volumeClaimName":"c"}}`),
+			`spec.artifactStore: Invalid value: the claim of the artifact store must not be that of the workspace: every execution could read and change all artifacts`},
+		"an endpoint that is no URL": {with(`"artifactStore":{"s3":{"bucket":"abc","endpoint":"minio"}}`), `spec.artifactStore.s3.endpoint`},
 	})
 }
 
