@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
@@ -25,8 +26,10 @@ const (
 	lastRetry  = 10 * time.Second
 )
 
-// Options are what a Keeper works with. All are required.
+// Options are what a Keeper works with. All but Off are required.
 type Options struct {
+	// Off tells that the API server has no workspaces: none is bound, and nothing is watched.
+	Off bool
 	// Pod and PodUID name the Pod.
 	Pod, PodUID string
 	// Client reaches the workspaces, Active the Runs of the Pod that are not finished, from the API server's store.
@@ -51,6 +54,8 @@ type Keeper struct {
 	bound map[string]*workspacesv1alpha1.PersistentWorkspace // those of this very Pod
 	// changed is closed, and replaced, when bound has changed.
 	changed chan struct{}
+	// isListed tells that bound holds what there is.
+	isListed bool
 	// busy are the workspaces that are being removed.
 	busy map[string]bool
 	work sync.WaitGroup
@@ -60,13 +65,16 @@ type Keeper struct {
 // NewKeeper returns a Keeper that knows of no workspace yet.
 func NewKeeper(opts Options) *Keeper {
 	return &Keeper{
-		Options: opts, bound: map[string]*workspacesv1alpha1.PersistentWorkspace{},
+		Options: opts, bound: map[string]*workspacesv1alpha1.PersistentWorkspace{}, isListed: opts.Off,
 		changed: make(chan struct{}), busy: map[string]bool{},
 	}
 }
 
 // Run works until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
+	if k.Off {
+		return
+	}
 	k.ctx = ctx
 	backoff := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 30 * time.Second}
 	reflector := cache.NewReflectorWithOptions(
@@ -86,10 +94,13 @@ func (k *Keeper) Run(ctx context.Context) {
 }
 
 // Bound returns how many workspaces Runs may still use on this Pod, and a channel that is closed when that may be another
-// number.
+// number. As long as nobody knows, there is one.
 func (k *Keeper) Bound() (int, <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if !k.isListed {
+		return 1, k.changed
+	}
 	n := 0
 	for _, w := range k.bound {
 		if w.IsBoundTo(k.Pod, k.PodUID) {
@@ -106,9 +117,14 @@ func (k *Keeper) see(w *workspacesv1alpha1.PersistentWorkspace) {
 	}
 	k.bound[w.Name] = w
 	if isLeaving(w) && !k.busy[w.Name] {
-		k.busy[w.Name] = true
-		k.work.Go(func() { k.end(w.Name) })
+		k.startToEnd(w)
 	}
+}
+
+// startToEnd starts to remove a workspace. The caller holds the lock.
+func (k *Keeper) startToEnd(w *workspacesv1alpha1.PersistentWorkspace) {
+	k.busy[w.Name] = true
+	k.work.Go(func() { k.end(w.Name, w.UID) })
 }
 
 // gone forgets a workspace. The caller holds the lock.
@@ -138,12 +154,15 @@ func isLeaving(w *workspacesv1alpha1.PersistentWorkspace) bool {
 	return false
 }
 
-// end removes a workspace, for as long as it takes.
-func (k *Keeper) end(name string) {
+// end removes a workspace, for as long as it takes. Another one of its name that has to be removed by then is next.
+func (k *Keeper) end(name string, uid types.UID) {
 	defer func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		delete(k.busy, name)
+		if next := k.bound[name]; next != nil && next.UID != uid && isLeaving(next) && k.ctx.Err() == nil {
+			k.startToEnd(next)
+		}
 	}()
 	backoff := wait.Backoff{Duration: firstRetry, Factor: 2, Jitter: 0.2, Steps: 8, Cap: lastRetry}
 	for {
@@ -226,6 +245,7 @@ func (s *sink) Replace(objs []any, _ string) error {
 	k := (*Keeper)(s)
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.isListed = true
 	clear(k.bound)
 	for _, obj := range objs {
 		k.see(obj.(*workspacesv1alpha1.PersistentWorkspace))

@@ -28,9 +28,11 @@ type claim struct {
 	attempt int32
 	log     logr.Logger
 
-	// changed holds a token when latest was replaced. left is closed when the Run is not on this Pod any more.
+	// changed holds a token when latest was replaced. left is closed when the Run is not on this Pod any more. over is closed
+	// when the claim has nothing to do any more, and has removed its files.
 	changed chan struct{}
 	left    chan struct{}
+	over    chan struct{}
 
 	mu     sync.Mutex
 	latest *corev1alpha1.Run
@@ -47,7 +49,7 @@ func newClaim(e *Executor, run *corev1alpha1.Run, id string) *claim {
 	c := &claim{
 		e: e, id: id, name: run.Name, uid: string(run.UID), attempt: run.CurrentAttempt(), latest: run,
 		log:     e.Log.WithValues("run", run.Name, "uid", run.UID, "attempt", run.CurrentAttempt()),
-		changed: make(chan struct{}, 1), left: make(chan struct{}), draining: e.draining,
+		changed: make(chan struct{}, 1), left: make(chan struct{}), over: make(chan struct{}), draining: e.draining,
 	}
 	if run.Spec.Workspace != nil {
 		c.draining = e.closing

@@ -145,6 +145,9 @@ func (e *Executor) Listed(all []*corev1alpha1.Run) {
 	defer e.mu.Unlock()
 	first := !e.listed
 	e.listed = true
+	if first {
+		e.judgeBoot(all)
+	}
 	active := map[key]bool{}
 	for _, run := range all {
 		active[keyOf(run)] = true
@@ -164,6 +167,17 @@ func (e *Executor) Listed(all []*corev1alpha1.Run) {
 		}
 		e.Server.Settle(expected)
 		e.sweep(active)
+	}
+}
+
+// judgeBoot makes what counts as started after a boot of the node count as started for the next runtimed, too.
+func (e *Executor) judgeBoot(all []*corev1alpha1.Run) {
+	ids := make([]string, len(all))
+	for i, run := range all {
+		ids[i] = idOf(keyOf(run))
+	}
+	if err := e.State.Judge(ids); err != nil {
+		e.Log.Error(err, "Could not record the boot of the node; the next runtimed does") // and judges by it
 	}
 }
 
@@ -262,27 +276,46 @@ func (e *Executor) see(run *corev1alpha1.Run, first bool) {
 	if e.ended {
 		return
 	}
-	e.leaveEarlier(k)
 	id := executionID(run)
 	c := newClaim(e, run, id)
+	earlier := e.leaveEarlier(k)
 	found := decision.Found{
 		Run: run, Marked: e.marked[id], First: first, BootChanged: e.State.BootChanged(), Draining: e.drain, Now: e.Clock.Now(),
 	}
 	e.claims[k] = c
 	e.work.Go(func() {
-		c.carry(e.ctx, found)
+		if awaitAll(e.ctx, earlier) {
+			c.carry(e.ctx, found)
+		}
 		e.finish(k, c)
 	})
 }
 
-// leaveEarlier ends the claims of earlier attempts of a Run that has come back for another one. The caller holds the lock.
-func (e *Executor) leaveEarlier(k key) {
+// leaveEarlier ends the claims of earlier attempts of a Run that has come back for another one, and returns what tells when
+// they are over: they share a place in the Run's workspace, which the earlier attempt leaves empty. The caller holds the lock.
+func (e *Executor) leaveEarlier(k key) (over []<-chan struct{}) {
 	for attempt := k.attempt - 1; attempt > 0; attempt-- {
 		earlier := key{uid: k.uid, attempt: attempt}
 		if c := e.claims[earlier]; c != nil {
+			if !c.done {
+				over = append(over, c.over)
+			}
 			e.leave(earlier, c)
 		}
 	}
+	return over
+}
+
+// awaitAll waits until all channels are closed. It returns false when ctx ended before.
+func awaitAll(ctx context.Context, all []<-chan struct{}) bool {
+	for _, one := range all {
+		select {
+		case <-one:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
 }
 
 // leave tells a claim that its Run is not on this Pod any more, and forgets it when it is done. The caller holds the lock.
@@ -298,6 +331,7 @@ func (e *Executor) leave(k key, c *claim) {
 func (e *Executor) finish(k key, c *claim) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	close(c.over)
 	delete(e.marked, c.id)
 	if c.hasLeft() {
 		delete(e.claims, k)

@@ -50,14 +50,15 @@ func Open(path, bootID string) (*Store, error) {
 	return s, nil
 }
 
-// load reads what an earlier runtimed of this Pod left, and records the boot id.
+// load reads what an earlier runtimed of this Pod left, and records the boot id where there is none. Another one stays until
+// Judge is called.
 func (s *Store) load() error {
 	before, err := s.read(bootIDFile)
 	if err != nil {
 		return err
 	}
 	s.bootChanged = before != "" && before != s.bootID
-	if before != s.bootID {
+	if before == "" {
 		if err := s.replace(bootIDFile, s.bootID, true); err != nil {
 			return err
 		}
@@ -74,6 +75,24 @@ func (s *Store) load() error {
 
 // BootChanged tells whether the node was started anew since an earlier runtimed of this Pod.
 func (s *Store) BootChanged() bool { return s.bootChanged }
+
+// Judge ends the time in which markers may be missing after a boot of the node: it marks the executions ids, those of all
+// Runs that were found assigned to this Pod, so that a successor counts them as started whatever becomes of this process,
+// and records the boot id only then.
+func (s *Store) Judge(ids []string) error {
+	if !s.bootChanged {
+		return nil
+	}
+	for _, id := range ids {
+		if err := s.Mark(id); err != nil && !errors.Is(err, ErrMarked) {
+			return err
+		}
+	}
+	if err := s.syncDirectory(markerDirectory); err != nil {
+		return err
+	}
+	return s.replace(bootIDFile, s.bootID, true)
+}
 
 // Marked lists the executions that an earlier runtimed of this Pod had started and not seen to the end.
 func (s *Store) Marked() []string { return append([]string(nil), s.marked...) }
@@ -152,14 +171,14 @@ func (s *Store) replace(name, text string, durable bool) error {
 		return fmt.Errorf("writing %s of the state directory: %w", name, err)
 	}
 	if durable {
-		return s.syncDirectory()
+		return s.syncDirectory(".")
 	}
 	return nil
 }
 
-// syncDirectory makes a rename durable.
-func (s *Store) syncDirectory() error {
-	d, err := s.root.Open(".")
+// syncDirectory makes what was created or renamed in a directory durable.
+func (s *Store) syncDirectory(name string) error {
+	d, err := s.root.Open(name)
 	if err != nil {
 		return fmt.Errorf("syncing the state directory: %w", err)
 	}

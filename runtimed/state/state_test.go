@@ -52,11 +52,37 @@ func TestBootChanged(t *testing.T) {
 	steps := []struct {
 		bootID string
 		want   bool
-	}{{"boot-1", false}, {"boot-1", false}, {"boot-2", true}, {"boot-2", false}}
+		judge  []string
+	}{
+		{bootID: "boot-1"}, {bootID: "boot-1"}, {bootID: "boot-2", want: true},
+		{bootID: "boot-2", want: true, judge: []string{"a.1", "b.2"}}, {bootID: "boot-2"},
+	}
 	for i, step := range steps {
-		if got := open(t, dir, step.bootID).BootChanged(); got != step.want {
+		s := open(t, dir, step.bootID)
+		if got := s.BootChanged(); got != step.want {
 			t.Errorf("start %d with %s: want %v, got %v", i, step.bootID, step.want, got)
 		}
+		if step.judge != nil {
+			for range 2 { // what is marked already stays so
+				if err := s.Judge(step.judge); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if diff := cmp.Diff([]string{"a.1", "b.2"}, open(t, dir, "boot-2").Marked()); diff != "" {
+		t.Errorf("marked (-want +got):\n%s", diff)
+	}
+}
+
+// TestJudgingWithoutAnotherBootMarksNothing keeps the first list of every restart off the disk.
+func TestJudgingWithoutAnotherBootMarksNothing(t *testing.T) {
+	dir := t.TempDir()
+	if err := open(t, dir, "boot-1").Judge([]string{"a.1"}); err != nil {
+		t.Fatal(err)
+	}
+	if marked := open(t, dir, "boot-1").Marked(); len(marked) > 0 {
+		t.Errorf("marked %v", marked)
 	}
 }
 
