@@ -36,7 +36,7 @@ func archived(tb testing.TB, headers ...tar.Header) []byte {
 	var packed bytes.Buffer
 	w := tar.NewWriter(&packed)
 	for _, h := range headers {
-		if h.Mode == 0 {
+		if h.Mode == 0 && h.Typeflag != tar.TypeXGlobalHeader {
 			h.Mode = 0o644
 		}
 		must(tb, w.WriteHeader(&h))
@@ -128,8 +128,8 @@ var zoo = map[string]struct {
 		want:    archive.ErrFormat, at: "f",
 	},
 	"records for all entries": {
-		headers: []tar.Header{{Typeflag: tar.TypeXGlobalHeader, Name: "g", PAXRecords: map[string]string{"path": "f"}}},
-		want:    archive.ErrKind, at: "g",
+		headers: []tar.Header{{Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"path": "f"}}},
+		want:    archive.ErrKind, at: "f",
 	},
 }
 
