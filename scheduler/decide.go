@@ -188,12 +188,13 @@ func (e *engine) lost(a *assignment) {
 	}
 }
 
-// stands tells whether a decision is still worth storing: nobody has resolved it otherwise, and its Pod is there to stay.
+// stands tells whether a decision is still worth storing: nobody has resolved it otherwise, and its Pod is there to stay, or
+// takes the Run for its workspace while it goes.
 func (e *engine) stands(a *assignment) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	_, ok := e.binding(a)
-	return ok && (e.cache.PodStays(a.podUID) || a.cycle.Snapshot.TakesThoughTerminating(a.podUID))
+	return ok && (e.cache.PodStays(a.podUID) || a.run.Spec.Workspace != nil && e.cache.PodTakes(a.podUID, e.clock.Now()))
 }
 
 // binding returns the Run of an assignment while that is neither confirmed nor overtaken.

@@ -121,3 +121,34 @@ func TestATerminatingPodTakesTheRunsOfItsWorkspaces(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+// TestAPodThatGoesWithoutItsNodeTakesNothing takes the Node away from a terminating Pod that holds a workspace.
+func TestAPodThatGoesWithoutItsNodeTakesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.runtime(4)
+	w.engine.nodeSeen("node")
+	w.engine.podSeen(cache.Pod{Runtime: shKey, Name: "b", UID: "uid-b", Node: "node", Terminating: true, TakesUntil: w.clock.Now().Add(time.Hour)})
+	w.workspace("ws", workspacesv1alpha1.WorkspaceBound, "b")
+	w.engine.runSeen(w.create("before", "1", in("ws")))
+	decided := w.decide()[0]
+	if !w.engine.stands(decided) {
+		t.Error("the decision does not stand while the Pod has its Node")
+	}
+	w.engine.nodeGone("node")
+	if w.engine.stands(decided) {
+		t.Error("the decision stands though the Node of its Pod is gone")
+	}
+	w.engine.runSeen(w.create("after", "1", in("ws")))
+	if late := w.decide(); len(late) > 0 {
+		t.Errorf("%s was placed on %s, whose Node is gone", late[0].run.Name, late[0].podName)
+	}
+	w.clock.Step(5 * time.Second)
+	want := []string{`after: WorkspacePodUnavailable: the Pod of PersistentWorkspace "ws" is on a Node that is gone`}
+	if diff := cmp.Diff(want, w.told(10)); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+	w.engine.nodeSeen("node")
+	if late := w.decide(); len(late) != 1 || late[0].run.Name != "after" {
+		t.Errorf("decided %v when the Node was back, want one on after", late)
+	}
+}

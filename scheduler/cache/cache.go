@@ -295,10 +295,10 @@ func (c *Cache) PodStays(uid types.UID) bool {
 	return ok && p.home != nil && !p.pod.Terminating && !p.nodeIsGone()
 }
 
-// podTakes tells whether the Pod, which may be about to go, takes Runs whose workspace is bound to it.
-func (c *Cache) podTakes(uid types.UID, now time.Time) bool {
+// PodTakes tells whether the Pod is known, about to go, and takes Runs until then whose workspace is bound to it.
+func (c *Cache) PodTakes(uid types.UID, now time.Time) bool {
 	p, ok := c.pods[uid]
-	return ok && p.home != nil && p.pod.Terminating && now.Before(p.pod.TakesUntil)
+	return ok && p.home != nil && p.pod.Terminating && now.Before(p.pod.TakesUntil) && !p.nodeIsGone()
 }
 
 // Snapshot returns what is known of a Runtime now. The result never changes; it is the same until something does.

@@ -30,7 +30,7 @@ func (n *nodeState) set(there bool) []Change {
 	for p := range n.pods {
 		p.touch()
 		change := Change{Runtime: p.pod.Runtime}
-		if p.available() {
+		if p.available() || there && p.pod.Terminating {
 			change.Events = framework.PodAvailable
 		}
 		changes = append(changes, change)

@@ -32,7 +32,7 @@ func (c *Cache) withWorkspace(s *framework.Snapshot, key types.NamespacedName, n
 	with := *s
 	if w, ok := c.workspaces[key]; ok {
 		info := *w
-		info.PodTakes = c.podTakes(info.PodUID, now)
+		info.PodTakes = c.PodTakes(info.PodUID, now)
 		with.Workspace = &info
 	}
 	return &with

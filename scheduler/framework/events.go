@@ -6,7 +6,7 @@ import "strings"
 type Events uint16
 
 const (
-	// PodAvailable means that a Pod of the Runtime has become ready, or is no longer terminating.
+	// PodAvailable means that a Pod of the Runtime has become ready, is no longer terminating, or has its Node back.
 	PodAvailable Events = 1 << iota
 	// CapacityFreed means that a Run has left a Pod of the Runtime.
 	CapacityFreed

@@ -86,6 +86,8 @@ func unavailable(w *framework.WorkspaceInfo, pods []*framework.PodInfo) *framewo
 		case pod.UID != w.PodUID:
 			why = "has been replaced by another of its name"
 			continue
+		case pod.NodeGone:
+			why = "is on a Node that is gone"
 		case pod.Terminating:
 			why = "is terminating"
 		case pod.Ready:
