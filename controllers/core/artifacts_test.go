@@ -123,8 +123,8 @@ func TestArtifactLimitsArePinned(t *testing.T) {
 		t.Errorf("after a restart (-want +got):\n%s", diff)
 	}
 
-	early := made.DeepCopy() // A manager that knew no stores made it, with an image that knows none either.
-	delete(early.Annotations, annotationArtifactLimits)
+	early := made.DeepCopy() // A manager that knew no stores made it, with an image that knows none either, and noted no template.
+	delete(early.Annotations, annotationPodTemplate)
 	early.Spec.Template = make(runtimeWith(nil), nil, first).Spec.Template
 	if diff := cmp.Diff(early.Spec.Template, make(runtime, early, second).Spec.Template); diff != "" {
 		t.Errorf("an earlier version's Pods are rolled (-before +after):\n%s", diff)

@@ -16,15 +16,13 @@ const fieldOwner = "kruntimes-runtime-controller"
 const (
 	// annotationApplied is a digest of what was applied last, so that nothing is written while nothing has changed.
 	annotationApplied = "kruntimes.io/applied"
-	// annotationTemplate is a digest of those fields of the Runtime that shape a Pod. While it stays, so does the image
-	// of runtimed: a new version of the manager rolls no Pods.
+	// annotationTemplate is a digest of those fields of the Runtime that shape a Pod. While it stays, so does the template
+	// of the Pods: another version or configuration of the manager rolls none.
 	annotationTemplate = "kruntimes.io/template"
-	// annotationNodeImage is the image of runtimed with which the Deployment was made.
+	// annotationPodTemplate is that template as JSON, as it was applied.
+	annotationPodTemplate = "kruntimes.io/pod-template"
+	// annotationNodeImage is the image of runtimed in it.
 	annotationNodeImage = "kruntimes.io/node-image"
-	// annotationArtifactLimits holds the arguments of runtimed that bound artifacts, with which the Deployment was made. It
-	// stays as long as annotationTemplate does, too: another configuration of the manager rolls no Pods. Where it is
-	// missing, the Deployment was made by a manager that knew no artifact stores.
-	annotationArtifactLimits = "kruntimes.io/artifact-limits"
 	// annotationRuntimeUID is, on a ServiceAccount and a RoleBinding, the UID of the Runtime that will own them once it is
 	// gone; see release.
 	annotationRuntimeUID = "kruntimes.io/runtime-uid"

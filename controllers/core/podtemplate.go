@@ -22,8 +22,6 @@ type podSettings struct {
 	defaultUser *int64
 	// artifactLimits are the arguments of runtimed that bound artifacts.
 	artifactLimits []string
-	// withoutStore leaves spec.artifactStore out: runtimed of nodeImage may know nothing of it.
-	withoutStore bool
 }
 
 // Bounds and defaults of a Pod.
@@ -62,7 +60,7 @@ func podTemplate(runtime *corev1alpha1.Runtime, settings podSettings) corev1.Pod
 	injectServer(&pod.Containers[0], runtime.Spec.Server)
 	owner := secure(pod, settings.defaultUser)
 	sidecar.SecurityContext = owner.restricted()
-	if store := runtime.Spec.ArtifactStore; store != nil && !settings.withoutStore {
+	if store := runtime.Spec.ArtifactStore; store != nil {
 		withArtifactStore(pod, &sidecar, store, settings.artifactLimits)
 	}
 	pod.Containers = append(pod.Containers, sidecar)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -100,39 +99,47 @@ func isOurs(runtime *corev1alpha1.Runtime, desired, live client.Object) bool {
 
 // deployment is the Deployment that runtime should have.
 func deployment(runtime *corev1alpha1.Runtime, seen *runtimeState, s podSettings) (*appsv1.Deployment, error) {
-	template, err := digestOf(templateInputs(runtime))
+	inputs, err := digestOf(templateInputs(runtime))
 	if err != nil {
 		return nil, err
 	}
-	if live := seen.deployment; live != nil && live.Annotations[annotationTemplate] == template && live.Annotations[annotationNodeImage] != "" {
-		s = pinned(s, live.Annotations)
-	}
 	meta := childMeta(runtime)
-	meta.Annotations = map[string]string{annotationTemplate: template, annotationNodeImage: s.nodeImage}
-	if runtime.Spec.ArtifactStore != nil && !s.withoutStore {
-		meta.Annotations[annotationArtifactLimits] = strings.Join(s.artifactLimits, " ")
+	meta.Annotations = map[string]string{annotationTemplate: inputs, annotationNodeImage: s.nodeImage}
+	template := podTemplate(runtime, s)
+	if live := seen.deployment; live != nil && live.Annotations[annotationTemplate] == inputs {
+		template = keptTemplate(live)
+		meta.Annotations[annotationNodeImage] = live.Annotations[annotationNodeImage]
 	}
+	raw, err := json.Marshal(template)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the template of the Pods: %w", err)
+	}
+	meta.Annotations[annotationPodTemplate] = string(raw)
 	return &appsv1.Deployment{
 		TypeMeta:   typeMeta("apps/v1", "Deployment"),
 		ObjectMeta: meta,
 		Spec: appsv1.DeploymentSpec{
 			Replicas:             ptr.To(runtime.DesiredReplicas()),
 			Selector:             &metav1.LabelSelector{MatchLabels: podLabels(runtime.Name)},
-			Template:             podTemplate(runtime, s),
+			Template:             template,
 			Strategy:             strategy(runtime, seen.claimsByName),
 			RevisionHistoryLimit: ptr.To[int32](2),
 		},
 	}, nil
 }
 
-// pinned are the settings with which a Deployment was made, whose annotations are given.
-func pinned(s podSettings, annotations map[string]string) podSettings {
-	limits, knowsStores := annotations[annotationArtifactLimits]
-	s.nodeImage, s.artifactLimits, s.withoutStore = annotations[annotationNodeImage], strings.Fields(limits), !knowsStores
-	return s
+// keptTemplate is the template that was applied to a Deployment. One that was made before this was noted on it, or whose note
+// somebody has spoilt, keeps what it has.
+func keptTemplate(live *appsv1.Deployment) corev1.PodTemplateSpec {
+	var kept corev1.PodTemplateSpec
+	if err := json.Unmarshal([]byte(live.Annotations[annotationPodTemplate]), &kept); err != nil {
+		return *live.Spec.Template.DeepCopy()
+	}
+	return kept
 }
 
-// templateInputs are the fields of a Runtime that shape its Pods. Replicas and capacity are not among them.
+// templateInputs are the fields of a Runtime that shape its Pods. Replicas and capacity are not among them. Nor may be a field
+// that is new in a version and gets a default: it would roll the Pods of every Runtime.
 func templateInputs(runtime *corev1alpha1.Runtime) any {
 	spec := runtime.Spec.DeepCopy()
 	spec.Replicas, spec.Capacity = nil, nil

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,10 +38,30 @@ func applied(t *testing.T, runtime *corev1alpha1.Runtime, s settings) *runtimeSt
 	return seen
 }
 
+// injectedOtherwise makes the Deployment one that a manager made which gives runtimed an argument less.
+func injectedOtherwise(seen *runtimeState) {
+	kept := keptTemplate(seen.deployment)
+	runtimed := &kept.Spec.Containers[1]
+	runtimed.Args = runtimed.Args[1:]
+	seen.deployment.Spec.Template = *kept.DeepCopy()
+	raw, err := json.Marshal(kept)
+	if err != nil {
+		panic(err) // it was JSON before
+	}
+	seen.deployment.Annotations[annotationPodTemplate] = string(raw)
+	d, err := deployment(runtimeWith(nil), seen, testSettings)
+	if err == nil {
+		seen.deployment.Annotations[annotationApplied], err = digestOf(d)
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
 func TestCalculatePlan(t *testing.T) {
 	s := settings{pod: testSettings, clusterRole: "kruntimes-runtimed"}
 	upgraded := s
-	upgraded.pod.nodeImage = "node:2"
+	upgraded.pod.nodeImage, upgraded.pod.defaultUser = "node:2", ptr.To[int64](1234)
 	renamed := s
 	renamed.clusterRole = "prod-kruntimes-runtimed"
 	type outcome struct {
@@ -56,7 +77,15 @@ func TestCalculatePlan(t *testing.T) {
 		"nothing changed": {nil, nil, s, outcome{}},
 		"nothing is there": {nil, func(seen *runtimeState) { *seen = runtimeState{} }, s,
 			outcome{Apply: []string{"ServiceAccount", "RoleBinding", "Deployment"}, NodeImage: "node:1"}},
-		"the manager was upgraded": {nil, nil, upgraded, outcome{}},
+		"the manager was upgraded":                                       {nil, nil, upgraded, outcome{}},
+		"the manager was upgraded, from one that injects something else": {nil, injectedOtherwise, upgraded, outcome{}},
+		"the manager was upgraded, from one that noted no template": {nil, func(seen *runtimeState) {
+			delete(seen.deployment.Annotations, annotationPodTemplate)
+		}, upgraded, outcome{Apply: []string{"Deployment"}, NodeImage: "node:1"}},
+		"somebody changed the template after an upgrade": {nil, func(seen *runtimeState) {
+			injectedOtherwise(seen)
+			seen.deployment.Spec.Template.Spec.Containers[1].Image = "else"
+		}, upgraded, outcome{Apply: []string{"Deployment"}, NodeImage: "node:1"}},
 		"the manager was upgraded, then the Runtime scaled": {func(r *corev1alpha1.Runtime) { r.Spec.Replicas = ptr.To[int32](5) }, nil, upgraded,
 			outcome{Apply: []string{"Deployment"}, NodeImage: "node:1"}},
 		"the manager was upgraded, then the template changed": {func(r *corev1alpha1.Runtime) { r.Spec.Template.Spec.Containers[0].Image = "debian:14" }, nil, upgraded,
