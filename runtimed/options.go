@@ -35,8 +35,6 @@ type Options struct {
 	Workspace string
 	// Interpreter is the command that runs an inline script; the script's path is appended. Required.
 	Interpreter []string
-	// WithoutWorkspaces tells that the API server does not know PersistentWorkspaces.
-	WithoutWorkspaces bool
 	// HealthAddress is where /readyz is served. Empty or "0": nowhere.
 	HealthAddress string
 	// BootID identifies the present boot of the node. Default: what the kernel says.

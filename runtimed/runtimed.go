@@ -108,7 +108,7 @@ func runWithVolumes(ctx context.Context, opts Options, store *state.Store, volum
 		Pod: opts.Pod.Name, PodUID: opts.Pod.UID, Handler: claims, Clock: opts.Clock, Log: log.WithName("feed"),
 	})
 	keeper := bound.NewKeeper(bound.Options{
-		Off: opts.WithoutWorkspaces, Pod: opts.Pod.Name, PodUID: opts.Pod.UID, Client: workspaces, Active: feed.Active,
+		Pod: opts.Pod.Name, PodUID: opts.Pod.UID, Client: workspaces, Active: feed.Active,
 		Volume: volumes.workspace, Occupancy: occupancy, Clock: opts.Clock, Log: log.WithName("workspaces"),
 	})
 	ready := readiness{draining: ctx.Done(), checks: []func() (bool, string){connection.Ready, feed.Live}}

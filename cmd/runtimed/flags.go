@@ -28,8 +28,6 @@ func parse(args []string, getenv func(string) string) (opts runtimed.Options, ve
 	flags.StringVar(&opts.Scratch, "scratch", "/kruntimes/scratch", "volume for the directories of executions")
 	flags.StringVar(&opts.State, "state", defaultState, "directory for what must outlive a restart of runtimed")
 	flags.StringVar(&opts.Workspace, "workspace", "/workspace", "where the workspace volume is mounted")
-	flags.BoolVar(&opts.WithoutWorkspaces, "without-workspaces", false,
-		"the API server does not know PersistentWorkspaces: the group workspaces is off")
 	flags.StringVar(&tokenDir, "token-dir", "/var/run/secrets/kubernetes.io/serviceaccount", "directory with token and ca.crt")
 	flags.StringVar(&opts.HealthAddress, "health-address", ":8086", "where /readyz is served; 0 turns it off")
 	store := addArtifactFlags(flags, &opts.Artifacts)

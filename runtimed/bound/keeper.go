@@ -26,10 +26,11 @@ const (
 	lastRetry  = 10 * time.Second
 )
 
-// Options are what a Keeper works with. All but Off are required.
+// kindInterval is how often the API server is asked whether it knows workspaces by now, at the most.
+const kindInterval = 30 * time.Second
+
+// Options are what a Keeper works with. All are required.
 type Options struct {
-	// Off tells that the API server has no workspaces: none is bound, and nothing is watched.
-	Off bool
 	// Pod and PodUID name the Pod.
 	Pod, PodUID string
 	// Client reaches the workspaces, Active the Runs of the Pod that are not finished, from the API server's store.
@@ -65,17 +66,17 @@ type Keeper struct {
 // NewKeeper returns a Keeper that knows of no workspace yet.
 func NewKeeper(opts Options) *Keeper {
 	return &Keeper{
-		Options: opts, bound: map[string]*workspacesv1alpha1.PersistentWorkspace{}, isListed: opts.Off,
+		Options: opts, bound: map[string]*workspacesv1alpha1.PersistentWorkspace{},
 		changed: make(chan struct{}), busy: map[string]bool{},
 	}
 }
 
 // Run works until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
-	if k.Off {
+	k.ctx = ctx
+	if !k.awaitKind(ctx) {
 		return
 	}
-	k.ctx = ctx
 	backoff := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 30 * time.Second}
 	reflector := cache.NewReflectorWithOptions(
 		&cache.ListWatch{
@@ -91,6 +92,26 @@ func (k *Keeper) Run(ctx context.Context) {
 	)
 	reflector.RunWithContext(ctx)
 	k.work.Wait()
+}
+
+// awaitKind waits until the API server knows PersistentWorkspaces: where their group is not enabled it does not, and may learn
+// of them later. It returns false when ctx ended before.
+func (k *Keeper) awaitKind(ctx context.Context) bool {
+	for {
+		_, err := k.Client.list(ctx, k.Pod, metav1.ListOptions{Limit: 1})
+		if !apierrors.IsNotFound(err) {
+			return ctx.Err() == nil // whatever else is wrong, the watch deals with
+		}
+		k.mu.Lock()
+		k.isListed = true
+		k.announce()
+		k.mu.Unlock()
+		select {
+		case <-k.Clock.After(wait.Jitter(kindInterval, 1)):
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // Bound returns how many workspaces Runs may still use on this Pod, and a channel that is closed when that may be another
