@@ -73,17 +73,26 @@ func endEvents(run *corev1alpha1.Run) []events.Event {
 
 // ofAttempts says at which attempt a Run ended, if it had several.
 func ofAttempts(run *corev1alpha1.Run) string {
-	allowed := run.Spec.RetryPolicy.Attempts()
-	if allowed == 1 {
+	if run.Spec.RetryPolicy.Attempts() == 1 && run.CurrentAttempt() == 1 {
 		return ""
 	}
-	return fmt.Sprintf("attempt %d of %d: ", run.CurrentAttempt(), allowed)
+	return attemptOf(run) + ": "
+}
+
+// attemptOf names the present attempt. A Run that is handed back before anything was executed gets another one whatever its
+// policy is, so that there may be more than that allows.
+func attemptOf(run *corev1alpha1.Run) string {
+	attempt, allowed := run.CurrentAttempt(), run.Spec.RetryPolicy.Attempts()
+	if attempt > allowed {
+		return fmt.Sprintf("attempt %d", attempt)
+	}
+	return fmt.Sprintf("attempt %d of %d", attempt, allowed)
 }
 
 // retryEvent tells that a Run was handed back for its next attempt.
 func retryEvent(run *corev1alpha1.Run) events.Event {
 	next := run.CurrentAttempt()
-	note := fmt.Sprintf("attempt %d ended (%s); attempt %d of %d", next-1, run.Status.Reason, next, run.Spec.RetryPolicy.Attempts())
+	note := fmt.Sprintf("attempt %d ended (%s); %s", next-1, run.Status.Reason, attemptOf(run))
 	if at := run.Status.NextAttemptTime; at != nil {
 		note += " is not tried before " + at.UTC().Format(time.RFC3339)
 	} else {
