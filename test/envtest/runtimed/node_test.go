@@ -35,18 +35,26 @@ type node struct {
 	config    *rest.Config
 	runtimed  *process
 	server    *process
+	// flags are further arguments of runtimed.
+	flags []string
 }
 
 // newNode lays a Pod out; nothing of it runs yet.
 func newNode(t *testing.T) *node {
+	t.Helper()
+	return newNodeIn(t, shared.Namespace(t), "runtime-sh-0")
+}
+
+// newNodeIn lays a Pod of a namespace out; nothing of it runs yet.
+func newNodeIn(t *testing.T, namespace, pod string) *node {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "node-") //nolint:usetesting // t.TempDir is too long a path for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	n := &node{namespace: shared.Namespace(t), dir: dir, health: freeAddress(t)}
-	n.pod = shared.RuntimePod(t, n.namespace, "sh", "runtime-sh-0")
+	n := &node{namespace: namespace, dir: dir, health: freeAddress(t)}
+	n.pod = shared.RuntimePod(t, n.namespace, "sh", pod)
 	n.config = shared.Pod(t, n.pod)
 	for _, name := range []string{"scratch", "state", "socket", "token", "workspace"} {
 		if err := os.Mkdir(n.path(name), 0o700); err != nil {
@@ -62,10 +70,16 @@ func newNode(t *testing.T) *node {
 func startNode(t *testing.T) *node {
 	t.Helper()
 	n := newNode(t)
+	n.start(t)
+	return n
+}
+
+// start starts both containers of a Pod.
+func (n *node) start(t *testing.T) {
+	t.Helper()
 	n.startRuntimed(t)
 	n.startServer(t)
 	n.awaitReady(t)
-	return n
 }
 
 func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
@@ -78,11 +92,11 @@ func (n *node) write(t *testing.T, name, text string) {
 }
 
 func (n *node) args() []string {
-	return []string{
+	return append([]string{
 		"--socket=" + n.path("socket/runtimed.sock"), "--scratch=" + n.path("scratch"), "--state=" + n.path("state"),
 		"--workspace=" + n.path("workspace"), "--token-dir=" + n.path("token"), "--health-address=" + n.health,
 		"--interpreter=/bin/sh", "--interpreter=-e",
-	}
+	}, n.flags...)
 }
 
 func (n *node) env(t *testing.T) []string {

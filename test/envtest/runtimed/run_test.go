@@ -55,7 +55,7 @@ func TestRun(t *testing.T) {
 		"a command":                {spec: args("/bin/sh", "-c", `echo a=b >>"$KRUNTIME_OUTPUTS"`), want: succeeded(map[string]corev1alpha1.OutputValue{"a": "b"})},
 		"environment":              {spec: withEnv, want: succeeded(map[string]corev1alpha1.OutputValue{"a": " $HOME `x` ü", "attempt": "1", "name": "environment"})},
 		"arguments":                {spec: withArgs, want: succeeded(map[string]corev1alpha1.OutputValue{"n": "2", "second": "b  c"})},
-		"private directories":      {spec: script(`test "$PWD" = "$KRUNTIME_WORKSPACE"; touch "$HOME/x" "$TMPDIR/x" "$KRUNTIME_ARTIFACTS_DIR/x" x`), want: succeeded(nil)},
+		"private directories":      {spec: script(`test "$PWD" = "$KRUNTIME_WORKSPACE"; touch "$HOME/x" "$TMPDIR/x" "$KRUNTIME_ARTIFACTS_DIR/x" x; rm "$KRUNTIME_ARTIFACTS_DIR/x"`), want: succeeded(nil)},
 		"output of several lines":  {spec: script("printf 'a<<E\\n1\\n\\n 2\\nE\\n' >>\"$KRUNTIME_OUTPUTS\""), want: succeeded(map[string]corev1alpha1.OutputValue{"a": "1\n\n 2"})},
 		"fails":                    {spec: script("echo out; echo one >&2; echo two >&2; exit 3"), want: failed(corev1alpha1.RunReasonScriptFailed, 3, "Exit code 3\none\ntwo")},
 		"killed":                   {spec: script("kill -9 $$"), want: failed(corev1alpha1.RunReasonScriptFailed, 137, "Exit code 137")},
