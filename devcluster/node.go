@@ -52,7 +52,7 @@ func (c *Cluster) kubeletConfig() (*kubelet.Config, error) {
 		return nil, fmt.Errorf("parsing the API server's address: %w", err)
 	}
 	return &kubelet.Config{
-		Kubeconfig: c.dirs.kubeconfigOf(PartKubelet), NodeName: NodeName, PodsDir: c.dirs.pods(),
+		Kubeconfig: c.dirs.kubeconfigOf(PartKubelet), NodeName: NodeName, PodsDir: c.dirs.pods(), VolumesDir: c.dirs.volumes(),
 		Programs: map[string]string{imageRuntimed: c.options.Binaries.Runtimed, imageRuntimeServer: c.options.Binaries.RuntimeServer},
 		// A container gets the host's PATH and where the API server is, and nothing else of the caller's environment,
 		// which may hold secrets.

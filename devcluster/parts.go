@@ -34,10 +34,12 @@ const (
 )
 
 // kubeControllers are the controllers that Runtimes and Runs rest on. The publisher of the root certificate serves the
-// volume with which a Pod reaches the API server.
+// volume with which a Pod reaches the API server. Those of volumes bind claims to what package storage makes, and let both go
+// when no Pod uses them.
 var kubeControllers = []string{
 	"deployment-controller", "replicaset-controller", "garbage-collector-controller", "namespace-controller",
 	"serviceaccount-controller", "root-ca-certificate-publisher-controller", "clusterrole-aggregation-controller",
+	"persistentvolume-binder-controller", "persistentvolume-protection-controller", "persistentvolumeclaim-protection-controller",
 }
 
 // etcdCommand lets etcd listen on a socket in the state directory only: no port to clash, and nobody else can open it.
@@ -113,4 +115,5 @@ func (d dirs) token(part string) string        { return filepath.Join(d.pki(), p
 func (d dirs) kubeconfigOf(part string) string { return filepath.Join(d.pki(), part+".kubeconfig") }
 func (d dirs) kubeconfig() string              { return filepath.Join(d.state, "kubeconfig") }
 func (d dirs) pods() string                    { return filepath.Join(d.sockets, "pods") }
+func (d dirs) volumes() string                 { return filepath.Join(d.state, "volumes") }
 func (d dirs) kubeletConfig() string           { return filepath.Join(d.state, "kubelet.json") }

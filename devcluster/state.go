@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"kruntimes.io/kruntimes/devcluster/storage"
 )
 
 // State is what a running cluster tells other processes about itself.
@@ -165,6 +167,7 @@ func prepareStateDir(state string) (dirs, error) {
 	for _, path := range []string{d.etcdData(), d.logs(), d.pki(), d.pods(), d.kubeconfig(), stateFile(state)} {
 		err = errors.Join(err, os.RemoveAll(path))
 	}
+	err = errors.Join(err, storage.RemoveAll(d.volumes()))
 	if err != nil {
 		return dirs{}, fmt.Errorf("removing the previous dev cluster: %w", err)
 	}
@@ -173,7 +176,7 @@ func prepareStateDir(state string) (dirs, error) {
 			return dirs{}, err
 		}
 	}
-	for _, path := range []string{d.logs(), d.pki(), d.webhookCerts(), d.pods()} {
+	for _, path := range []string{d.logs(), d.pki(), d.webhookCerts(), d.pods(), d.volumes()} {
 		if err := os.MkdirAll(path, 0o700); err != nil {
 			return dirs{}, fmt.Errorf("preparing the state directory: %w", err)
 		}
@@ -202,6 +205,7 @@ func (d dirs) clean() error {
 	for _, path := range paths {
 		errs = append(errs, os.RemoveAll(path))
 	}
+	errs = append(errs, storage.RemoveAll(d.volumes()))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("cleaning the state directory: %w", err)
 	}

@@ -3,7 +3,8 @@
 // are served to the API server. Images are never pulled and nothing is isolated: it is for development only.
 //
 // What it leaves out: images, cgroups and security contexts, liveness and startup probes, lifecycle hooks, ephemeral
-// containers, persistent volumes, and updates of ConfigMaps and Secrets in volumes.
+// containers, and updates of ConfigMaps and Secrets in volumes. Of PersistentVolumes it knows those that package storage
+// makes, and others that are directories of the host.
 package kubelet
 
 import (
@@ -24,6 +25,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"kruntimes.io/kruntimes/devcluster/process"
+	"kruntimes.io/kruntimes/devcluster/storage"
 )
 
 // Config is what the stand-in needs; devcluster writes it to a file.
@@ -34,6 +36,8 @@ type Config struct {
 	NodeName string `json:"nodeName"`
 	// PodsDir holds one directory per Pod. Its name must be short enough for unix sockets below it.
 	PodsDir string `json:"podsDir"`
+	// VolumesDir holds one directory per PersistentVolume.
+	VolumesDir string `json:"volumesDir"`
 	// Programs maps paths inside images to programs of the host, such as /runtimed.
 	Programs map[string]string `json:"programs,omitempty"`
 	// Environment is that of every container, before its own.
@@ -106,11 +110,19 @@ func (k *Kubelet) run(ctx context.Context) error {
 	}); err != nil {
 		return fmt.Errorf("watching Pods: %w", err)
 	}
+	provisioner, err := storage.New(logr.NewContext(ctx, k.log), k.client, factory, k.config.VolumesDir)
+	if err != nil {
+		return err
+	}
 	factory.StartWithContext(ctx)
 	if !cache.WaitForCacheSync(ctx.Done(), pods.HasSynced) {
 		return nil // ctx has ended
 	}
 	k.running.Go(func() { binder.run(ctx) })
+	if err := storage.EnsureClass(ctx, k.client); err != nil {
+		return err
+	}
+	k.running.Go(func() { provisioner.Run(ctx) })
 	if err := k.register(ctx, port); err != nil {
 		return err
 	}

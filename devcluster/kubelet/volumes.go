@@ -43,6 +43,12 @@ func (v volumes) prepare(ctx context.Context, now time.Time) (dirsByVolume map[s
 			dirsByVolume[volume.Name] = volume.HostPath.Path
 			continue
 		}
+		if claim := volume.PersistentVolumeClaim; claim != nil {
+			if dirsByVolume[volume.Name], err = v.claimed(ctx, claim.ClaimName); err != nil {
+				return nil, nil, fmt.Errorf("volume %s: %w", volume.Name, err)
+			}
+			continue
+		}
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return nil, nil, fmt.Errorf("making volume %s: %w", volume.Name, err)
 		}
@@ -76,12 +82,31 @@ func (v volumes) fill(ctx context.Context, volume *corev1.Volume, dir string, no
 		return nil, v.writeFields(dir, volume.DownwardAPI.Items, volume.DownwardAPI.DefaultMode)
 	case volume.Projected != nil:
 		return v.project(ctx, volume.Projected, dir, now)
-	case volume.PersistentVolumeClaim != nil:
-		return nil, &unsupportedError{fmt.Sprintf("a dev cluster has no storage for PersistentVolumeClaim %s: use emptyDir or hostPath",
-			volume.PersistentVolumeClaim.ClaimName)}
 	default:
-		return nil, &unsupportedError{"a dev cluster has no volumes of this kind: use emptyDir, configMap, secret, projected, downwardAPI or hostPath"}
+		return nil, &unsupportedError{"a dev cluster has no volumes of this kind: use emptyDir, persistentVolumeClaim, configMap, secret, projected, downwardAPI or hostPath"}
 	}
+}
+
+// claimed returns the directory of the volume to which a claim is bound.
+func (v volumes) claimed(ctx context.Context, name string) (string, error) {
+	claim, err := v.client.CoreV1().PersistentVolumeClaims(v.namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("reading PersistentVolumeClaim %s: %w", name, err)
+	case claim.Status.Phase != corev1.ClaimBound:
+		return "", fmt.Errorf("PersistentVolumeClaim %s is %s, not Bound", name, claim.Status.Phase)
+	}
+	bound, err := v.client.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("reading the volume of PersistentVolumeClaim %s: %w", name, err)
+	case bound.Spec.ClaimRef == nil || bound.Spec.ClaimRef.UID != claim.UID:
+		return "", fmt.Errorf("PersistentVolume %s is bound to another claim than %s", bound.Name, name)
+	case bound.Spec.HostPath == nil:
+		return "", &unsupportedError{fmt.Sprintf("a dev cluster has no volumes such as that of PersistentVolumeClaim %s: "+
+			"use its default StorageClass, or a PersistentVolume with hostPath", name)}
+	}
+	return bound.Spec.HostPath.Path, nil
 }
 
 func (v volumes) project(ctx context.Context, projected *corev1.ProjectedVolumeSource, dir string, now time.Time) ([]*token, error) {

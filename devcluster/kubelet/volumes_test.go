@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 )
 
@@ -149,9 +151,10 @@ func TestVolumes(t *testing.T) {
 			}}},
 			want: map[string]file{"ca.crt": {"1", 0o440}, "labels": {"app=\"a\\\"b\"\ntier=\"web\"", 0o440}},
 		},
-		"a claim": {
-			source:  corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}},
-			wantErr: "volume v: a dev cluster has no storage for PersistentVolumeClaim data: use emptyDir or hostPath",
+		"a kind that only a real node has": {
+			source: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nfs", Path: "/"}},
+			wantErr: "volume v: a dev cluster has no volumes of this kind: " +
+				"use emptyDir, persistentVolumeClaim, configMap, secret, projected, downwardAPI or hostPath",
 		},
 	}
 	for name, tc := range cases {
@@ -186,6 +189,51 @@ func TestVolumes(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("files (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAClaimIsTheDirectoryOfItsVolume(t *testing.T) {
+	claim := func(phase corev1.PersistentVolumeClaimPhase) *corev1.PersistentVolumeClaim {
+		return &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: "claim"},
+			Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "pv"}, Status: corev1.PersistentVolumeClaimStatus{Phase: phase},
+		}
+	}
+	bound := func(claim types.UID, source corev1.PersistentVolumeSource) *corev1.PersistentVolume {
+		return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{
+			ClaimRef: &corev1.ObjectReference{UID: claim}, PersistentVolumeSource: source}}
+	}
+	onHost := corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/srv/data"}}
+	cases := map[string]struct {
+		objects []runtime.Object
+		wantErr string
+	}{
+		"bound":     {[]runtime.Object{claim(corev1.ClaimBound), bound("claim", onHost)}, ""},
+		"not there": {nil, `volume v: reading PersistentVolumeClaim data: persistentvolumeclaims "data" not found`},
+		"not bound": {[]runtime.Object{claim(corev1.ClaimPending)}, "volume v: PersistentVolumeClaim data is Pending, not Bound"},
+		"its volume is gone": {[]runtime.Object{claim(corev1.ClaimBound)},
+			`volume v: reading the volume of PersistentVolumeClaim data: persistentvolumes "pv" not found`},
+		"its volume belongs to another": {[]runtime.Object{claim(corev1.ClaimBound), bound("other", onHost)},
+			"volume v: PersistentVolume pv is bound to another claim than data"},
+		"a volume that only a real node has": {
+			[]runtime.Object{claim(corev1.ClaimBound), bound("claim", corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{}})},
+			"volume v: a dev cluster has no volumes such as that of PersistentVolumeClaim data: use its default StorageClass, or a PersistentVolume with hostPath"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			pod := labelledPod(func(s *corev1.PodSpec) {
+				s.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+			})
+			v := volumes{sources: sources{namespace: "ns", client: fake.NewClientset(tc.objects...)}, pod: pod, dir: t.TempDir()}
+			got, _, err := v.prepare(t.Context(), noon)
+			if diff := cmp.Diff(tc.wantErr, text(err)); diff != "" {
+				t.Fatalf("error (-want +got):\n%s", diff)
+			}
+			if err == nil && got["v"] != "/srv/data" {
+				t.Errorf("got %v", got)
 			}
 		})
 	}

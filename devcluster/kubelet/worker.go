@@ -2,7 +2,6 @@ package kubelet
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -13,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"kruntimes.io/kruntimes/devcluster/storage"
 )
 
 // apiRetry is how long to wait after the API server has refused a write.
@@ -206,17 +207,7 @@ func (w *worker) anyRunning() bool {
 
 // removeDir removes everything that the Pod had on disk, also directories that were made read-only.
 func (w *worker) removeDir() {
-	err := os.RemoveAll(w.dir)
-	if err == nil {
-		return
-	}
-	_ = filepath.WalkDir(w.dir, func(path string, entry os.DirEntry, _ error) error {
-		if entry != nil && entry.IsDir() {
-			_ = os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	if err := os.RemoveAll(w.dir); err != nil {
+	if err := storage.RemoveAll(w.dir); err != nil {
 		w.log.Error(err, "Could not remove the Pod's directory")
 	}
 }
