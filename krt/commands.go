@@ -3,6 +3,7 @@ package krt
 import (
 	"github.com/spf13/cobra"
 
+	"kruntimes.io/kruntimes/krt/artifacts"
 	"kruntimes.io/kruntimes/krt/cancel"
 	"kruntimes.io/kruntimes/krt/cli"
 	"kruntimes.io/kruntimes/krt/describe"
@@ -22,7 +23,7 @@ func commands(f *cli.Factory) []*cobra.Command {
 	groups := map[string][]*cobra.Command{
 		groupRuns: {
 			run.NewCmd(f, nil), get.NewCmd(f, nil), describe.NewCmd(f, nil), logs.NewCmd(f, nil),
-			cancel.NewCmd(f, nil), wait.NewCmd(f, nil),
+			cancel.NewCmd(f, nil), wait.NewCmd(f, nil), artifacts.NewCmd(f),
 		},
 		groupWorkflows: {workflow.NewCmd(f), watch.NewCmd(f, nil), lint.NewCmd(f, nil)},
 		groupOther:     {dev.NewCmd(f), version.NewCmd(f, nil), newOptions(f)},

@@ -152,6 +152,14 @@ func (v *runView) what(p *page) {
 			p.line("%s=%s", e.Name, e.Value)
 		}
 	}
+	if len(spec.ArtifactInputs) > 0 {
+		p.section("Artifact inputs")
+		var rows [][]string
+		for _, input := range spec.ArtifactInputs {
+			rows = append(rows, []string{input.Path, input.Artifact.Name, string(input.Artifact.Type), runs.Bytes(input.Artifact.SizeBytes)})
+		}
+		p.table([]string{"PATH", "ARTIFACT", "TYPE", "SIZE"}, rows)
+	}
 	var args []string
 	if spec.Mode.Task != nil {
 		args = spec.Mode.Task.Args

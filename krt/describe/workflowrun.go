@@ -72,6 +72,10 @@ func (v *workflowRunView) text(now time.Time) string {
 		p.section("Outputs")
 		p.WriteString("  " + strings.Join(outputs, "\n  ") + "\n")
 	}
+	if artifacts := workflowruns.Artifacts(run); len(artifacts) > 0 {
+		p.section("Artifacts")
+		p.WriteString("  " + strings.Join(artifacts, "\n  ") + "\n")
+	}
 	p.conditions(status.Conditions)
 	p.events(v.events, v.eventsErr)
 	return p.String()

@@ -29,7 +29,7 @@ type manifests struct {
 	run *workflowsv1alpha1.WorkflowRun
 }
 
-// newManifests sorts the objects of a file: what others live in, then Runtimes, then the rest, and the WorkflowRun apart.
+// newManifests sorts the objects of a file: what others live in, what Pods mount, then Runtimes, then the rest, and the WorkflowRun apart.
 func newManifests(file string, documents []lint.Document) (*manifests, error) {
 	m := &manifests{}
 	for _, d := range documents {
@@ -57,12 +57,14 @@ func rank(u *unstructured.Unstructured) int {
 	switch u.GetKind() {
 	case "Namespace", "CustomResourceDefinition":
 		return 0
-	case string(cli.KindRuntime):
+	case "PersistentVolumeClaim", "Secret", "ConfigMap": // what Pods of Runtimes mount
 		return 1
+	case string(cli.KindRuntime):
+		return 2
 	case string(cli.KindRun):
-		return 3
+		return 4
 	}
-	return 2
+	return 3
 }
 
 // apply applies all objects but the WorkflowRun by server-side apply, and gives those without a namespace the one of the

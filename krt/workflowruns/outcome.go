@@ -135,7 +135,23 @@ func outputLines(prefix string, outputs map[string]corev1alpha1.OutputValue) []s
 	return lines
 }
 
-// WriteEnd tells what a view does not show of the end: what failed first, and the outputs. krt is how the program was called.
+// Artifacts lists what the jobs left, one per line: job and name, and the size as it is stored.
+func Artifacts(run *workflowsv1alpha1.WorkflowRun) []string {
+	var lines []string
+	for _, job := range Jobs(run) {
+		kept := run.Status.Jobs[job.Name].Artifacts
+		for _, name := range slices.Sorted(maps.Keys(kept)) {
+			text := cli.Visible(job.Name+"/"+name) + "  " + runs.Bytes(kept[name].SizeBytes)
+			if kept[name].Type == corev1alpha1.ArtifactDirectory {
+				text += ", directory"
+			}
+			lines = append(lines, text)
+		}
+	}
+	return lines
+}
+
+// WriteEnd tells what a view does not show of the end: what failed first, the outputs and the artifacts. krt is how the program was called.
 func WriteEnd(out io.Writer, krt string, run *workflowsv1alpha1.WorkflowRun) error {
 	text := ""
 	if failure := FirstFailure(run); failure != nil {
@@ -146,6 +162,10 @@ func WriteEnd(out io.Writer, krt string, run *workflowsv1alpha1.WorkflowRun) err
 	}
 	if outputs := Outputs(run); len(outputs) > 0 {
 		text += "\nOutputs:\n  " + strings.Join(outputs, "\n  ") + "\n"
+	}
+	if artifacts := Artifacts(run); len(artifacts) > 0 {
+		text += "\nArtifacts:\n  " + strings.Join(artifacts, "\n  ") + "\n" +
+			fmt.Sprintf("Fetch them: %s artifacts download workflowrun %s -n %s\n", krt, cli.Visible(run.Name), run.Namespace)
 	}
 	if _, err := io.WriteString(out, text); err != nil {
 		return fmt.Errorf("writing how it ended: %w", err)

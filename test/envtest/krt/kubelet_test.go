@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+	utilexec "k8s.io/utils/exec"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/runtimed/logrecord"
@@ -31,6 +34,8 @@ type kubelet struct {
 	// hangUpAfter closes each connection after so many lines; 0 means never.
 	hangUpAfter int
 	requests    []url.Values
+	// execute does what is executed in the container runtimed; its error is the exit code 1.
+	execute func(argv []string, out, errOut io.Writer) error
 }
 
 // newKubelet registers a Node whose kubelet is this test.
@@ -39,6 +44,7 @@ func newKubelet(t *testing.T, name string) *kubelet {
 	k := &kubelet{node: name, changed: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/containerLogs/{namespace}/{pod}/runtimed", k.serve)
+	mux.HandleFunc("/exec/{namespace}/{pod}/runtimed", k.serveExec)
 	server := httptest.NewTLSServer(mux)
 	t.Cleanup(server.Close)
 	address := server.Listener.Addr().(*net.TCPAddr)
@@ -82,6 +88,32 @@ func (k *kubelet) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// serveExec executes a command in the container runtimed.
+func (k *kubelet) serveExec(w http.ResponseWriter, r *http.Request) {
+	options, err := remotecommand.NewOptions(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	remotecommand.ServeExec(w, r, k, r.PathValue("pod"), "", corev1alpha1.ContainerRuntimed, r.URL.Query()["command"], options,
+		time.Minute, remotecommand.DefaultStreamCreationTimeout, remotecommand.SupportedStreamingProtocols)
+}
+
+// ExecInContainer implements remotecommand.Executor.
+//
+//nolint:revive // argument-limit: the interface is given
+func (k *kubelet) ExecInContainer(_ context.Context, _, _, _ string, argv []string, _ io.Reader, out, errOut io.WriteCloser, _ bool,
+	_ <-chan remotecommand.TerminalSize, _ time.Duration,
+) error {
+	k.mu.Lock()
+	execute := k.execute
+	k.mu.Unlock()
+	if err := execute(argv, out, errOut); err != nil {
+		return utilexec.CodeExitError{Err: err, Code: 1}
+	}
+	return nil
 }
 
 // write adds records to the log.
