@@ -8,6 +8,8 @@ import (
 	"os"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -25,30 +27,47 @@ func scheme() *runtime.Scheme {
 	return s
 }
 
-const runtimesFile = "examples/runtimes.yaml"
+// manifestFiles hold the example Runtimes, and what they need.
+var manifestFiles = []string{"examples/runtimes.yaml", "examples/artifacts.yaml"}
 
 // applyRuntimes creates the example Runtimes, and waits until their Pods are warm.
 func (d *demo) applyRuntimes(ctx context.Context) error {
-	title("Creating the Runtimes of %s", runtimesFile)
-	runtimes, err := readRuntimes(runtimesFile)
-	if err != nil {
-		return err
-	}
 	begin := time.Now()
-	for _, r := range runtimes {
-		if r.Name == "python" && !d.python {
-			say("runtime %s left out: this machine has no python3", r.Name)
-			continue
-		}
-		r.Namespace = d.namespace
-		if err := d.client.Create(ctx, r); err != nil {
-			return fmt.Errorf("creating runtime %s: %w", r.Name, err)
-		}
-		if err := d.waitWarm(ctx, r); err != nil {
+	for _, file := range manifestFiles {
+		title("Creating what is in %s", file)
+		objects, err := readManifests(file)
+		if err != nil {
 			return err
 		}
-		say("runtime %s: %d of %d Pods ready after %s", r.Name, r.Status.ReadyReplicas, *r.Spec.Replicas, since(begin))
+		for _, o := range objects {
+			if err := d.create(ctx, o, begin); err != nil {
+				return err
+			}
+		}
 	}
+	return nil
+}
+
+// create creates an object and waits, where that is a Runtime, for its Pods.
+func (d *demo) create(ctx context.Context, o *unstructured.Unstructured, begin time.Time) error {
+	isRuntime := o.GetKind() == "Runtime"
+	if isRuntime && o.GetName() == "python" && !d.python {
+		say("runtime %s left out: this machine has no python3", o.GetName())
+		return nil
+	}
+	o.SetNamespace(d.namespace)
+	if err := d.client.Create(ctx, o); err != nil {
+		return fmt.Errorf("creating %s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	if !isRuntime {
+		say("%s %s created", o.GetKind(), o.GetName())
+		return nil
+	}
+	r := &corev1alpha1.Runtime{ObjectMeta: metav1.ObjectMeta{Namespace: d.namespace, Name: o.GetName()}}
+	if err := d.waitWarm(ctx, r); err != nil {
+		return err
+	}
+	say("runtime %s: %d of %d Pods ready after %s", r.Name, r.Status.ReadyReplicas, *r.Spec.Replicas, since(begin))
 	return nil
 }
 
@@ -65,23 +84,23 @@ func (d *demo) waitWarm(ctx context.Context, r *corev1alpha1.Runtime) error {
 	return nil
 }
 
-func readRuntimes(path string) ([]*corev1alpha1.Runtime, error) {
+func readManifests(path string) ([]*unstructured.Unstructured, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("opening the Runtimes: %w", err)
+		return nil, fmt.Errorf("opening the manifests: %w", err)
 	}
 	defer func() { _ = file.Close() }()
-	var runtimes []*corev1alpha1.Runtime
+	var objects []*unstructured.Unstructured
 	decoder := yaml.NewYAMLOrJSONDecoder(file, 4096)
 	for {
-		r := &corev1alpha1.Runtime{}
-		switch err := decoder.Decode(r); {
+		o := &unstructured.Unstructured{}
+		switch err := decoder.Decode(o); {
 		case errors.Is(err, io.EOF):
-			return runtimes, nil
+			return objects, nil
 		case err != nil:
 			return nil, fmt.Errorf("reading %s: %w", path, err)
-		case r.Kind == "Runtime":
-			runtimes = append(runtimes, r)
+		case len(o.Object) > 0:
+			objects = append(objects, o)
 		}
 	}
 }

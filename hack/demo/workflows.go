@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,6 +26,8 @@ type workflow struct {
 	// outputs are those of one job.
 	outputs map[string]corev1alpha1.OutputValue
 	job     string
+	// artifacts are those that a job left, "job/name".
+	artifacts []string
 	// lines must be in the logs, one for each step that says something.
 	lines []string
 }
@@ -34,10 +38,11 @@ func demoWorkflows() []workflow {
 			name: "ci", file: "examples/ci.yaml",
 			phases: map[string]string{
 				"": "Succeeded", "build": "Succeeded", "build/checkout": "Succeeded", "build/test": "Succeeded", "build/package": "Succeeded",
-				"deploy": "Succeeded", "deploy/announce": "Succeeded",
+				"deploy": "Succeeded", "deploy/verify-artifact": "Succeeded",
 			},
-			job: "deploy", outputs: map[string]corev1alpha1.OutputValue{"url": "https://hello.example/1.4.2"},
-			lines: []string{"checked out 2 lines", "1 test passed", "packed hello-1.4.2.tar", "deploying hello-1.4.2.tar"},
+			job: "deploy", outputs: map[string]corev1alpha1.OutputValue{"url": "https://hello.example/passed"},
+			artifacts: []string{"build/dist.tgz"},
+			lines:     []string{"checked out app.py", "packed dist.tgz", "src/app.py", "artifact verified, tests passed"},
 		},
 		{
 			name: "failing", file: "examples/failing.yaml", exitCode: 1,
@@ -82,6 +87,40 @@ func (d *demo) runWorkflows(ctx context.Context) error {
 		if _, _, err := d.show(ctx, "describe", "workflowrun", w.name); err != nil {
 			return err
 		}
+		if err := d.fetch(ctx, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetch downloads the artifacts of a WorkflowRun as a person would; krt checks their digests.
+func (d *demo) fetch(ctx context.Context, w workflow) error {
+	if len(w.artifacts) == 0 {
+		return nil
+	}
+	code, listed, err := d.show(ctx, "artifacts", "list", "workflowrun", w.name)
+	if err != nil || code != 0 {
+		return errors.Join(err, fmt.Errorf("listing the artifacts of workflow run %s: exit code %d", w.name, code))
+	}
+	dir, err := os.MkdirTemp("", "kruntimes-demo-")
+	if err != nil {
+		return fmt.Errorf("making a directory for artifacts: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	for _, artifact := range w.artifacts {
+		if !strings.Contains(listed, artifact) {
+			return fmt.Errorf("workflow run %s: artifact %s is not listed", w.name, artifact)
+		}
+		code, _, err := d.show(ctx, "artifacts", "download", "workflowrun", w.name, artifact, "-d", dir)
+		if err != nil || code != 0 {
+			return errors.Join(err, fmt.Errorf("downloading artifact %s of workflow run %s: exit code %d", artifact, w.name, code))
+		}
+		info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(artifact)))
+		if err != nil {
+			return fmt.Errorf("looking for artifact %s: %w", artifact, err)
+		}
+		say("%s has %d bytes", artifact, info.Size())
 	}
 	return nil
 }

@@ -37,7 +37,8 @@ func TestManifests(t *testing.T) {
 			}
 		})
 	}
-	for _, source := range []string{"examples/runtimes.yaml", "examples/runs/first.yaml", "README.md"} {
+	for _, source := range []string{"examples/runtimes.yaml", "examples/artifacts.yaml", "examples/ci.yaml", "examples/s3/runtime.yaml", "examples/s3/make.yaml",
+		"examples/s3/take.yaml", "examples/runs/first.yaml", "README.md"} {
 		if perSource[source] == 0 {
 			t.Errorf("found no manifest in %s", source)
 		}
