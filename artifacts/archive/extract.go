@@ -111,7 +111,7 @@ func malformed(err error) error {
 	if errors.Is(err, ErrTooLarge) {
 		return err
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
 	return fmt.Errorf("%w: %w", ErrFormat, err)

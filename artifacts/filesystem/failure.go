@@ -3,7 +3,6 @@ package filesystem
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -88,7 +87,7 @@ type reading struct {
 // Read reads from the file.
 func (r reading) Read(p []byte) (int, error) {
 	n, err := r.file.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && !stream.AtEnd(err) {
 		err = failure(r.doing, err)
 	}
 	return n, err

@@ -58,14 +58,17 @@ func TestStore(t *testing.T) {
 		return artifactstore.Subject{
 			Store: filesystem.New(dir), Other: filesystem.New(dir), Driver: corev1alpha1.ArtifactDriverFilesystem, At: at,
 			Objects: func(tb testing.TB) []string {
+				tb.Helper()
 				visible, _ := files(tb, dir)
 				return visible
 			},
 			Unfinished: func(tb testing.TB) int {
+				tb.Helper()
 				_, unfinished := files(tb, dir)
 				return len(unfinished)
 			},
 			Replace: func(tb testing.TB, path string, content []byte) {
+				tb.Helper()
 				must(tb, os.WriteFile(filepath.Join(dir, path), content, 0o600))
 			},
 			Elsewhere: map[string]corev1alpha1.ArtifactRef{

@@ -12,7 +12,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
@@ -20,7 +19,6 @@ import (
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/artifacts"
 	"kruntimes.io/kruntimes/artifacts/s3"
-	"kruntimes.io/kruntimes/devcluster/pki"
 	"kruntimes.io/kruntimes/test/s3server"
 )
 
@@ -31,7 +29,7 @@ func slowDown(t *testing.T, endpoint string) string {
 	target := strings.TrimPrefix(endpoint, "http://")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(func() {
 		cancel()
 		listener.Close()
@@ -62,15 +60,8 @@ func slowDown(t *testing.T, endpoint string) string {
 }
 
 func TestServiceWithTLS(t *testing.T) {
-	dir := t.TempDir()
-	authority, err := pki.NewAuthority(time.Now())
-	must(t, err)
-	pair, err := authority.Server("s3", "127.0.0.1")
-	must(t, err)
-	must(t, pair.WriteFiles(dir, "tls"))
-	must(t, os.WriteFile(dir+"/ca.crt", authority.CertPEM, 0o600))
-	t.Setenv("AWS_CA_BUNDLE", dir+"/ca.crt")
-	server := s3server.StartWith(t, s3server.Options{Directory: t.TempDir(), CertFile: dir + "/tls.crt", KeyFile: dir + "/tls.key"})
+	server := s3server.StartTLS(t)
+	t.Setenv("AWS_CA_BUNDLE", server.CAFile)
 	store := open(t, s3.Config{
 		Bucket: "artifacts", Region: server.Region, Endpoint: server.Endpoint, ForcePathStyle: true,
 		CredentialsDir: server.Config(t, "artifacts", "").CredentialsDir,

@@ -15,7 +15,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
-	signer "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/config"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 )
@@ -66,23 +65,21 @@ func New(ctx context.Context, cfg Config) (*Store, error) {
 	if cfg.Bucket == "" {
 		return nil, errors.New("an S3 artifact store needs a bucket")
 	}
-	secure := true
 	if cfg.Endpoint != "" {
 		at, err := url.Parse(cfg.Endpoint)
 		if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
 			return nil, fmt.Errorf("endpoint %q is not a URL of http or https", cfg.Endpoint)
 		}
-		secure = at.Scheme == "https"
 	}
 	found, err := config.LoadDefaultConfig(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("loading the configuration of the AWS SDK: %w", err)
 	}
-	client := awss3.NewFromConfig(found, func(o *awss3.Options) { cfg.apply(o, secure) })
+	client := awss3.NewFromConfig(found, cfg.apply)
 	return &Store{client: client, bucket: cfg.Bucket, prefix: prefix, memory: newMemory(), pace: usualPace}, nil
 }
 
-func (c Config) apply(o *awss3.Options, secure bool) {
+func (c Config) apply(o *awss3.Options) {
 	if c.Region != "" {
 		o.Region = c.Region
 	}
@@ -102,9 +99,6 @@ func (c Config) apply(o *awss3.Options, secure bool) {
 	o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
 		r.MaxAttempts, r.MaxBackoff = maxAttempts, maxBackoff
 	})
-	if secure { // TLS keeps the content as it is, so that it need not be digested once more to be signed
-		o.APIOptions = append(o.APIOptions, signer.UseDynamicPayloadSigningMiddleware)
-	}
 }
 
 // cleanPrefix returns a prefix as keys begin with it.

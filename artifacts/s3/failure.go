@@ -61,22 +61,31 @@ func words(err error) string {
 	if errors.As(err, &unreadable) {
 		return unreadable.Error()
 	}
+	status := statusOf(err)
 	var said smithy.APIError
-	if errors.As(err, &said) && said.ErrorCode() != unknown {
+	if errors.As(err, &said) && said.ErrorCode() != unknown && said.ErrorMessage() != http.StatusText(status) {
 		if said.ErrorMessage() == "" {
 			return said.ErrorCode()
 		}
 		return said.ErrorCode() + ": " + said.ErrorMessage()
 	}
-	var answered *smithyhttp.ResponseError
-	if errors.As(err, &answered) && answered.HTTPStatusCode() >= http.StatusBadRequest {
-		return fmt.Sprintf("HTTP status %d %s", answered.HTTPStatusCode(), http.StatusText(answered.HTTPStatusCode()))
+	if status >= http.StatusBadRequest {
+		return fmt.Sprintf("HTTP status %d %s", status, http.StatusText(status))
 	}
 	var sent *url.Error
 	if errors.As(err, &sent) {
 		return sent.Err.Error()
 	}
 	return noise.ReplaceAllString(err.Error(), "")
+}
+
+// statusOf is the HTTP status that a service has answered with. Zero: it has not answered.
+func statusOf(err error) int {
+	var answered *smithyhttp.ResponseError
+	if !errors.As(err, &answered) || answered.Response == nil || answered.Response.Response == nil {
+		return 0
+	}
+	return answered.HTTPStatusCode()
 }
 
 // passing tells whether the same may succeed a little later.
@@ -96,9 +105,7 @@ func passing(err error) bool {
 			return true
 		}
 	}
-	var answered *smithyhttp.ResponseError
-	if errors.As(err, &answered) {
-		status := answered.HTTPStatusCode()
+	if status := statusOf(err); status != 0 {
 		return status == http.StatusTooManyRequests || status >= 500 && status != http.StatusNotImplemented
 	}
 	var network net.Error

@@ -2,13 +2,11 @@ package s3
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
-	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"k8s.io/apimachinery/pkg/types"
 
 	"kruntimes.io/kruntimes/artifacts"
@@ -81,6 +79,5 @@ func (s *Store) deleteObjects(ctx context.Context, run types.UID) error {
 
 // hasStatus tells whether a service has answered with an HTTP status.
 func hasStatus(err error, status int) bool {
-	var response *smithyhttp.ResponseError
-	return errors.As(err, &response) && response.HTTPStatusCode() == status
+	return err != nil && statusOf(err) == status
 }

@@ -103,13 +103,18 @@ func subject(t *testing.T, server *s3server.Server, prefix string) artifactstore
 		Store: open(t, cfg), Other: open(t, cfg), Driver: corev1alpha1.ArtifactDriverS3,
 		At: func(path string) corev1alpha1.ArtifactLocation { return at(bucket, below+path) },
 		Objects: func(tb testing.TB) (got []string) {
+			tb.Helper()
 			for _, key := range keys(tb, server, bucket) {
 				got = append(got, strings.TrimPrefix(key, below))
 			}
 			return got
 		},
-		Unfinished: func(tb testing.TB) int { return len(uploads(tb, server, bucket)) },
+		Unfinished: func(tb testing.TB) int {
+			tb.Helper()
+			return len(uploads(tb, server, bucket))
+		},
 		Replace: func(tb testing.TB, path string, content []byte) {
+			tb.Helper()
 			_, err := server.Client().PutObject(tb.Context(), &awss3.PutObjectInput{
 				Bucket: &bucket, Key: aws.String(below + path), Body: bytes.NewReader(content),
 			})
@@ -219,7 +224,7 @@ func TestServiceThatRefuses(t *testing.T) {
 		},
 		"keys that were revoked": {
 			change: func(t *testing.T, server *s3server.Server, cfg *s3.Config) { server.Revoke(t) },
-			words:  `InvalidAccessKeyId: .*`,
+			words:  `(InvalidAccessKeyId|XAdminUserNotFound): .*`,
 		},
 		"credentials that are not there": {
 			change: func(t *testing.T, server *s3server.Server, cfg *s3.Config) {

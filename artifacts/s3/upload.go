@@ -123,13 +123,13 @@ func (u *upload) read(ctx context.Context) (p part, last bool, err error) {
 		return part{}, false, contentError{err}
 	}
 	p.size, err = stream.Fill(u.content, *p.buffer)
-	if err != nil && err != io.EOF {
+	if err != nil && !stream.AtEnd(err) {
 		u.store.memory.give(p.buffer)
 		return part{}, false, contentError{err}
 	}
 	u.sum.Write(p.content())
 	u.size += int64(p.size)
-	return p, err == io.EOF, nil
+	return p, err != nil, nil
 }
 
 // inParts stores content in parts that become an object when all of them are there. Else they are removed.

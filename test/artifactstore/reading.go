@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"sync"
 	"testing"
 	"testing/iotest"
@@ -142,13 +141,20 @@ func lists(t *testing.T, s Subject) {
 		}
 		must(t, s.Store.Remove(t.Context(), run)) // while others are still listed below
 	}
-	for range s.Store.Claims(t.Context()) {
-		t.Error("a Run is listed after all were removed")
+	for claim, err := range s.Store.Claims(t.Context()) {
+		t.Errorf("after all were removed, %v is listed, and error %v", claim, err)
 	}
+	listsPart(t, s)
+}
+
+// listsPart lists one of two Runs, and both when the owner of one cannot be read.
+func listsPart(t *testing.T, s Subject) {
+	t.Helper()
 	first := s.claim(t)
 	s.claim(t)
 	n := 0
-	for range s.Store.Claims(t.Context()) {
+	for _, err := range s.Store.Claims(t.Context()) {
+		must(t, err)
 		n++
 		break
 	}
@@ -284,11 +290,7 @@ func checks(t *testing.T, s Subject) {
 	run := s.claim(t)
 	must(t, s.Store.Check(t.Context()))
 	s.only(t, run)
-	if got := slices.Collect(func(yield func(types.UID) bool) {
-		for claim := range s.Store.Claims(t.Context()) {
-			yield(claim.Run)
-		}
-	}); !slices.Equal(got, []types.UID{run}) {
+	if got := claims(t, s.Store); len(got) != 1 || got[run].Run != run {
 		t.Errorf("listed %v, want %v", got, run)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"kruntimes.io/kruntimes/artifacts/s3"
+	"kruntimes.io/kruntimes/devcluster/pki"
 	"kruntimes.io/kruntimes/devcluster/ports"
 	"kruntimes.io/kruntimes/devcluster/process"
 )
@@ -46,6 +47,8 @@ type Server struct {
 	Region string
 	// AccessKeyID and SecretAccessKey may do everything.
 	AccessKeyID, SecretAccessKey string
+	// CAFile is what a server with TLS is to be trusted by.
+	CAFile string
 	// Directory holds a directory per bucket, in which keys are paths.
 	Directory string
 
@@ -69,6 +72,28 @@ type Options struct {
 func Start(tb testing.TB) *Server {
 	tb.Helper()
 	return StartWith(tb, Options{Directory: tb.TempDir()})
+}
+
+// StartTLS starts a server that speaks TLS and ends with the test.
+func StartTLS(tb testing.TB) *Server {
+	tb.Helper()
+	dir := tb.TempDir()
+	authority, err := pki.NewAuthority(time.Now())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	pair, err := authority.Server("s3", loopback)
+	if err == nil {
+		err = errors.Join(pair.WriteFiles(dir, "tls"), os.WriteFile(filepath.Join(dir, "ca.crt"), authority.CertPEM, 0o600))
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s := StartWith(tb, Options{
+		Directory: dir, CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key"),
+	})
+	s.CAFile = filepath.Join(dir, "ca.crt")
+	return s
 }
 
 // StartWith starts a server with options that ends with the test.

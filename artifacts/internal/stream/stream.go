@@ -81,14 +81,16 @@ func transfer(to io.Writer, from io.Reader, sum hash.Hash) (size int64, err erro
 				return size, &WriteError{Err: err}
 			}
 		}
-		switch readErr {
-		case nil:
-		case io.EOF:
-			return size, nil
-		default:
-			return size, readErr
+		if readErr != nil {
+			return size, unlessEOF(readErr)
 		}
 	}
+}
+
+// AtEnd tells whether a reader has come to its end. That is io.EOF itself: one that is wrapped tells that something else
+// ended too early, and what was read is not all.
+func AtEnd(err error) bool {
+	return err == io.EOF //nolint:errorlint // see above
 }
 
 // Fill reads until the buffer is full or the first error, which it returns as it is.
@@ -140,7 +142,7 @@ func (v *verifier) Read(p []byte) (int, error) {
 	}
 	n, err := v.source.Read(p)
 	v.sum.Write(p[:n])
-	if err == io.EOF {
+	if AtEnd(err) {
 		err = v.verdict()
 	}
 	v.err = err
@@ -161,7 +163,7 @@ func (v *verifier) WriteTo(to io.Writer) (int64, error) {
 }
 
 func unlessEOF(err error) error {
-	if err == io.EOF {
+	if AtEnd(err) {
 		return nil
 	}
 	return err
