@@ -106,17 +106,18 @@ func (r *Recorder) Start(ctx context.Context) error {
 
 // serve stores one event after the other until ctx has ended and none is left. Nothing is stored once work has ended.
 func (r *Recorder) serve(ctx, work context.Context) {
-	for {
-		select {
-		case p := <-r.queue:
-			r.record(work, p)
-			continue
-		default:
-		}
+	for ctx.Err() == nil {
 		select {
 		case p := <-r.queue:
 			r.record(work, p)
 		case <-ctx.Done():
+		}
+	}
+	for { // The select above has no preference.
+		select {
+		case p := <-r.queue:
+			r.record(work, p)
+		default:
 			return
 		}
 	}

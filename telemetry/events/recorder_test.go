@@ -211,3 +211,28 @@ func TestTheInstanceFitsTheAPI(t *testing.T) {
 		t.Errorf("the instance has %d bytes", len(got))
 	}
 }
+
+// endingContext ends when somebody begins to wait for its end, and last is called just before.
+type endingContext struct {
+	context.Context
+	cancel, last func()
+}
+
+func (c endingContext) Done() <-chan struct{} {
+	c.last()
+	c.cancel()
+	return c.Context.Done()
+}
+
+// TestAnEventThatIsToldAtTheEndIsStored publishes an event at the very end of a recorder that waits for one. Whether a select
+// sees the event or the end is a matter of luck, so it is tried often.
+func TestAnEventThatIsToldAtTheEndIsStored(t *testing.T) {
+	for i := range 50 {
+		b := newBench()
+		ctx, cancel := context.WithCancel(t.Context())
+		b.serve(endingContext{ctx, cancel, func() { b.Publish(event("w", "1")) }}, t.Context())
+		if got := b.stored(t); len(got) != 1 {
+			t.Fatalf("try %d: %d events were stored, want 1", i, len(got))
+		}
+	}
+}
