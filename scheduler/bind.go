@@ -79,8 +79,8 @@ func (b *binder) store(ctx context.Context, a *assignment) (end bindEnd, known b
 			return end, true
 		}
 		log.V(1).Info("Assignment is in doubt", "reason", err.Error())
-		if b.resolved(ctx, a, name) {
-			return bindMoved, ctx.Err() == nil
+		if end, isResolved := b.resolved(ctx, a, name); isResolved {
+			return end, ctx.Err() == nil
 		}
 		if !sleep(ctx, b.clock, wait) {
 			return bindUnknown, false
@@ -88,11 +88,15 @@ func (b *binder) store(ctx context.Context, a *assignment) (end bindEnd, known b
 		wait = min(2*wait, lastDoubt)
 	}
 	// The last request may still be under way, on the API server's side, for as long as it may take.
-	if sleep(ctx, b.clock, requestTimeout) && !b.resolved(ctx, a, name) && ctx.Err() == nil {
-		log.Info("Gave an assignment up")
-		b.engine.refused(a)
+	if !sleep(ctx, b.clock, requestTimeout) {
+		return bindUnknown, false
 	}
-	return bindUnknown, ctx.Err() == nil
+	if end, isResolved := b.resolved(ctx, a, name); isResolved {
+		return end, ctx.Err() == nil
+	}
+	log.Info("Gave an assignment up")
+	b.engine.refused(a)
+	return bindRefused, true
 }
 
 // answered tells the engine what the API server's answer to a request says, and returns false if it leaves open whether the
@@ -117,27 +121,27 @@ func (b *binder) answered(log logr.Logger, a *assignment, version string, err er
 	return bindUnknown, false
 }
 
-// resolved looks at the stored Run until it can be read. It tells the engine, and returns true, if the assignment needs
-// no further request.
-func (b *binder) resolved(ctx context.Context, a *assignment, name types.NamespacedName) bool {
+// resolved looks at the stored Run until it can be read. If the assignment needs no further request it tells the engine, and
+// returns how that ended. When ctx ends before, it tells nothing, and the end is unknown.
+func (b *binder) resolved(ctx context.Context, a *assignment, name types.NamespacedName) (end bindEnd, isResolved bool) {
 	wait := firstDoubt
 	for {
 		fresh, err := b.client.get(ctx, name)
 		switch {
 		case err == nil && fresh.UID == a.run.UID && fresh.ResourceVersion != a.run.ResourceVersion:
 			b.engine.moved(a, fresh)
-			return true
+			return bindMoved, true
 		case apierrors.IsNotFound(err), err == nil && fresh.UID != a.run.UID:
 			b.engine.lost(a)
-			return true
+			return bindGone, true
 		case !b.engine.stands(a):
 			b.engine.refused(a)
-			return true
+			return bindRefused, true
 		case err == nil:
-			return false
+			return bindUnknown, false
 		}
 		if !sleep(ctx, b.clock, wait) {
-			return true
+			return bindUnknown, true
 		}
 		wait = min(2*wait, lastDoubt)
 	}

@@ -3,37 +3,22 @@ package scheduler
 import (
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
-
-	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 )
 
 // startable makes a scheduler with a Run to place whose API server calls do for each request.
 func startable(t *testing.T, do http.HandlerFunc) *scheduler {
 	t.Helper()
-	server := httptest.NewServer(do)
-	t.Cleanup(server.Close)
-	scheme := runtime.NewScheme()
-	if err := corev1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	client, err := newRunClient(&rest.Config{Host: server.URL}, scheme)
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := newWorld(t)
 	w.runtime(1)
 	w.pod("pod", "")
 	w.add("a", "1")
-	return &scheduler{clock: clock.RealClock{}, engine: w.engine, client: client, slots: make(chan struct{}, maxBinds)}
+	return &scheduler{clock: clock.RealClock{}, engine: w.engine, client: clientOf(t, do), slots: make(chan struct{}, maxBinds)}
 }
 
 // TestNothingIsWrittenAfterTheEnd ends the time of a scheduler before it begins to decide. Whether a select sees the end
