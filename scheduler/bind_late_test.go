@@ -59,7 +59,7 @@ type books struct{ at map[types.UID]types.UID }
 
 func (*books) Name() string { return "Books" }
 
-func (*books) EventsToRegister() framework.Events { return framework.AllEvents }
+func (*books) EventsToRegister() framework.Events { return framework.PodAvailable }
 
 func (b *books) Reserve(c *framework.Cycle, pod *framework.PodInfo) *framework.Status {
 	b.at[c.Run.UID] = pod.UID

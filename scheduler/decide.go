@@ -69,7 +69,7 @@ func (e *engine) assume(info *framework.RunInfo, result framework.Result) *assig
 	t.pending = &assignment{
 		run: t.run, podName: result.Pod.Name, podUID: result.Pod.UID, cycle: result.Cycle, pod: result.Pod,
 	}
-	e.changed(e.cache.Assume(info, result.Pod.UID))
+	e.changed(e.cache.Charge(info, result.Pod.UID))
 	e.stopWaiting(t)
 	e.placed(t)
 	return t.pending

@@ -154,7 +154,7 @@ func (e *engine) settle(t *trackedRun) {
 		t.state, t.refusals = runAssigned, 0
 		e.stopWaiting(t)
 		e.changed(e.cache.Unhold(run.UID))
-		e.changed(e.cache.Assign(t.info, types.UID(run.Status.AssignedPodUID)))
+		e.changed(e.cache.Charge(t.info, types.UID(run.Status.AssignedPodUID)))
 		return
 	}
 	e.changed(e.cache.Release(run.UID))

@@ -1,20 +1,17 @@
 // Package cache keeps what the scheduler knows of Runtimes, their Pods, and the units that Runs take of each Pod, and
 // hands out snapshots of one Runtime at a time.
 //
-// A Run takes units from the moment the scheduler has decided (assumed), before the API server knows. This is the life
-// of a Run in the cache:
+// A Run takes units from the moment the scheduler has decided, before the API server knows. This is the life of a Run in the
+// cache:
 //
-//	            Assume                       Assign (the informer, or a live read, shows it on a Pod)
-//	(nothing) ----------> Assumed ------------------------------------------+
-//	   ^  |                  |                                              v
-//	   |  +------------------|-------------------- Assign --------------> Assigned ---+
-//	   |                     |                                                        |
-//	   +---- Release --------+  the bind was refused for sure                         |
-//	   +---- Release -----------------------------------------------------------------+  finished, handed back, deleted
+//	             Charge (decided, or shown on a Pod by the informer or a live read)
+//	(nothing) ----------------------------------------------------------------------> charged --+
+//	   ^                                                                               ^  |     |
+//	   |                                            Charge (shown on another Pod) -----+--+     |
+//	   +---- Release (the bind was refused for sure; finished, handed back, deleted) -----------+
 //
-// While the outcome of a bind is unknown the Run stays Assumed: its units are given to nobody else. Assign corrects an
-// assumption that the API server contradicts. A Cache starts with no assumption, so a new leader books only what the
-// API server holds.
+// While the outcome of a bind is unknown the Run stays charged: its units are given to nobody else. What the API server
+// shows corrects what was decided. A Cache starts without charges, so a new leader books only what the API server holds.
 //
 // All costs are those of the one Runtime, or Pod, or Run that a call names. A Cache is not safe for concurrent use; its
 // one user holds a lock.
@@ -105,9 +102,8 @@ type podState struct {
 
 // charge is what a Run takes.
 type charge struct {
-	pod     types.UID
-	run     *framework.RunInfo
-	assumed bool
+	pod types.UID
+	run *framework.RunInfo
 	// home and place are where the charge is listed by its namespace.
 	home  *neighbourhood
 	place int
@@ -203,21 +199,11 @@ func (c *Cache) leave(p *podState) {
 	c.collect(p.pod.Runtime, r)
 }
 
-// Assume books what run takes of a Pod before the API server knows.
-func (c *Cache) Assume(run *framework.RunInfo, pod types.UID) Change {
-	return c.charge(run, pod, true)
-}
-
-// Assign books what run takes of the Pod that the API server shows it on. It may confirm or correct an assumption.
-func (c *Cache) Assign(run *framework.RunInfo, pod types.UID) Change {
-	return c.charge(run, pod, false)
-}
-
-func (c *Cache) charge(run *framework.RunInfo, pod types.UID, assumed bool) Change {
+// Charge books what run takes of a Pod, from the moment that was decided. It may confirm or correct an earlier charge.
+func (c *Cache) Charge(run *framework.RunInfo, pod types.UID) Change {
 	var change Change
 	if old, ok := c.charges[run.UID]; ok {
 		if old.pod == pod {
-			old.assumed = assumed
 			return c.relabel(old, run)
 		}
 		change = c.Release(run.UID)
@@ -227,7 +213,7 @@ func (c *Cache) charge(run *framework.RunInfo, pod types.UID, assumed bool) Chan
 	p.runs++
 	p.guard(run)
 	p.touch()
-	ch := &charge{pod: pod, run: run, assumed: assumed}
+	ch := &charge{pod: pod, run: run}
 	c.charges[run.UID] = ch
 	c.join(ch)
 	change.Came = run
@@ -276,17 +262,6 @@ func (c *Cache) Release(run types.UID) Change {
 	}
 	left.Runtime, left.Events, left.Pod = p.pod.Runtime, framework.CapacityFreed, old.pod
 	return left
-}
-
-// Assumed is the number of Runs that are booked on the scheduler's own word.
-func (c *Cache) Assumed() int {
-	n := 0
-	for _, ch := range c.charges {
-		if ch.assumed {
-			n++
-		}
-	}
-	return n
 }
 
 // PodStays tells whether the Pod is known and not about to go.

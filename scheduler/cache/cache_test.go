@@ -70,18 +70,18 @@ func TestTheLifeOfARun(t *testing.T) {
 		want       []string
 		wantChange Change
 	}{
-		"an assumption takes units":      {func(c *Cache) Change { c.Assume(run("r", 2000), "uid-a"); return Change{} }, []string{"a 2/4 (1)", "b 0/4 (0)"}, Change{}},
-		"its confirmation takes no more": {func(c *Cache) Change { c.Assume(run("r", 2000), "uid-a"); return c.Assign(run("r", 2000), "uid-a") }, []string{"a 2/4 (1)", "b 0/4 (0)"}, Change{}},
-		"its refusal frees them":         {func(c *Cache) Change { c.Assume(run("r", 2000), "uid-a"); return c.Release("r") }, []string{"a 0/4 (0)", "b 0/4 (0)"}, freed("uid-a", run("r", 2000), nil)},
-		"a second release frees no more": {func(c *Cache) Change { c.Assume(run("r", 2000), "uid-a"); c.Release("r"); return c.Release("r") }, []string{"a 0/4 (0)", "b 0/4 (0)"}, Change{}},
-		"the API server's word corrects": {func(c *Cache) Change { c.Assume(run("r", 2000), "uid-a"); return c.Assign(run("r", 2000), "uid-b") }, []string{"a 0/4 (0)", "b 2/4 (1)"}, freed("uid-a", run("r", 2000), run("r", 2000))},
-		"what was never assumed counts":  {func(c *Cache) Change { return c.Assign(run("r", 1000), "uid-b") }, []string{"a 0/4 (0)", "b 1/4 (1)"}, came(run("r", 1000))},
+		"a decision takes units":          {func(c *Cache) Change { c.Charge(run("r", 2000), "uid-a"); return Change{} }, []string{"a 2/4 (1)", "b 0/4 (0)"}, Change{}},
+		"its confirmation takes no more":  {func(c *Cache) Change { c.Charge(run("r", 2000), "uid-a"); return c.Charge(run("r", 2000), "uid-a") }, []string{"a 2/4 (1)", "b 0/4 (0)"}, Change{}},
+		"its refusal frees them":          {func(c *Cache) Change { c.Charge(run("r", 2000), "uid-a"); return c.Release("r") }, []string{"a 0/4 (0)", "b 0/4 (0)"}, freed("uid-a", run("r", 2000), nil)},
+		"a second release frees no more":  {func(c *Cache) Change { c.Charge(run("r", 2000), "uid-a"); c.Release("r"); return c.Release("r") }, []string{"a 0/4 (0)", "b 0/4 (0)"}, Change{}},
+		"the API server's word corrects":  {func(c *Cache) Change { c.Charge(run("r", 2000), "uid-a"); return c.Charge(run("r", 2000), "uid-b") }, []string{"a 0/4 (0)", "b 2/4 (1)"}, freed("uid-a", run("r", 2000), run("r", 2000))},
+		"what others have decided counts": {func(c *Cache) Change { return c.Charge(run("r", 1000), "uid-b") }, []string{"a 0/4 (0)", "b 1/4 (1)"}, came(run("r", 1000))},
 		"an end after assignment frees": {func(c *Cache) Change {
-			c.Assign(run("r", 1000), "uid-b")
-			c.Assign(run("s", 500), "uid-b")
+			c.Charge(run("r", 1000), "uid-b")
+			c.Charge(run("s", 500), "uid-b")
 			return c.Release("r")
 		}, []string{"a 0/4 (0)", "b 0.5/4 (1)"}, freed("uid-b", run("r", 1000), nil)},
-		"an unknown Pod of the same name": {func(c *Cache) Change { return c.Assign(run("r", 1000), "uid-of-an-older-a") }, []string{"a 0/4 (0)", "b 0/4 (0)"}, came(run("r", 1000))},
+		"an unknown Pod of the same name": {func(c *Cache) Change { return c.Charge(run("r", 1000), "uid-of-an-older-a") }, []string{"a 0/4 (0)", "b 0/4 (0)"}, came(run("r", 1000))},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestTheLifeOfARun(t *testing.T) {
 
 func TestRunsThatAreSeenBeforeTheirPodCount(t *testing.T) {
 	c := New()
-	c.Assign(run("r", 1000), "uid-a")
+	c.Charge(run("r", 1000), "uid-a")
 	c.SetPod(pod("a", true))
 	c.SetRuntime(runtimeInfo(nil))
 	expectUsage(t, "everything is there", c, "a 1/4 (1)")
@@ -156,7 +156,7 @@ func TestSnapshotsNeverChangeAndOnlyNewsMakeNewOnes(t *testing.T) {
 	if c.Snapshot(key) != before {
 		t.Error("another Runtime's news made a new snapshot")
 	}
-	c.Assume(run("r", 1000), "uid-a")
+	c.Charge(run("r", 1000), "uid-a")
 	after := c.Snapshot(key)
 	if diff := cmp.Diff([]string{"a 0/4 (0)", "b 0/4 (0)"}, usage(before)); diff != "" {
 		t.Errorf("the old snapshot has changed (-want +got):\n%s", diff)
@@ -221,11 +221,8 @@ func TestUsageIsTheSumOfRuns(t *testing.T) {
 		case 0:
 			c.Release(types.UID(r))
 			delete(on, r)
-		case 1:
-			c.Assume(run(r, sizes[r]), types.UID("uid-"+p))
-			on[r] = types.UID("uid-" + p)
-		case 2:
-			c.Assign(run(r, sizes[r]), types.UID("uid-"+p))
+		case 1, 2:
+			c.Charge(run(r, sizes[r]), types.UID("uid-"+p))
 			on[r] = types.UID("uid-" + p)
 		case 3:
 			c.SetPod(pod(p, rng.Intn(2) == 0))

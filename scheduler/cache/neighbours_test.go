@@ -46,15 +46,15 @@ func TestASnapshotForARunHoldsWhatItsTermsSelect(t *testing.T) {
 	}
 	none := framework.Neighbours{}
 	expect("nobody is there", none, none)
-	c.Assign(labelledRun("db1", db), "uid-a") // before anybody has asked about it, and after
+	c.Charge(labelledRun("db1", db), "uid-a") // before anybody has asked about it, and after
 	expect("one is", framework.Neighbours{Runs: 1, On: map[types.UID]int{"uid-a": 1}}, none)
-	c.Assume(labelledRun("db2", db), "uid-a")
-	c.Assign(labelledRun("web", web), "uid-b")
+	c.Charge(labelledRun("db2", db), "uid-a")
+	c.Charge(labelledRun("web", web), "uid-b")
 	expect("a reserved one counts", framework.Neighbours{Runs: 2, On: map[types.UID]int{"uid-a": 2}}, framework.Neighbours{Runs: 1, On: map[types.UID]int{"uid-b": 1}})
-	c.Assign(labelledRun("web", db), "uid-b")
+	c.Charge(labelledRun("web", db), "uid-b")
 	expect("one has other labels", framework.Neighbours{Runs: 3, On: map[types.UID]int{"uid-a": 2, "uid-b": 1}}, none)
 	c.Release("db1")
-	c.Assign(labelledRun("db2", db), "uid-b")
+	c.Charge(labelledRun("db2", db), "uid-b")
 	expect("one has left, one is somewhere else", framework.Neighbours{Runs: 2, On: map[types.UID]int{"uid-b": 2}}, none)
 	c.Release("db2")
 	c.Release("web")
@@ -69,11 +69,11 @@ func TestASnapshotForARunHoldsWhatItsTermsSelect(t *testing.T) {
 
 func TestGuardsStayWithTheirRun(t *testing.T) {
 	c := twoPods()
-	c.Assign(asking(t, "r", "x", "app=db"), "uid-a")
-	c.Assign(asking(t, "s", "x", "app=db"), "uid-a")
+	c.Charge(asking(t, "r", "x", "app=db"), "uid-a")
+	c.Charge(asking(t, "s", "x", "app=db"), "uid-a")
 	before := c.Snapshot(key)
 	c.Release("r")
-	c.Assign(asking(t, "s", "x", "app=db"), "uid-b")
+	c.Charge(asking(t, "s", "x", "app=db"), "uid-b")
 	after := c.Snapshot(key)
 	guards := func(s *framework.Snapshot) map[string]int {
 		out := map[string]int{}

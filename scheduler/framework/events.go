@@ -12,8 +12,6 @@ const (
 	CapacityFreed
 	// RuntimeChanged means that the Runtime was created, deleted, or that what a snapshot holds of it has changed.
 	RuntimeChanged
-	// RunChanged means that the waiting Run itself has changed.
-	RunChanged
 	// NeighbourCame means that a Run was assigned or reserved to a Pod of the Runtime that the waiting Run requires near.
 	NeighbourCame
 	// NeighbourLeft means that a Run has left its Pod, of whatever Runtime, that both the waiting Run and others of its
@@ -22,8 +20,6 @@ const (
 	// WorkspaceChanged means that the workspace of the waiting Run was created, bound, lost, released or deleted.
 	WorkspaceChanged
 
-	// AllEvents is every kind.
-	AllEvents = PodAvailable | CapacityFreed | RuntimeChanged | RunChanged | neighbourEvents | WorkspaceChanged
 	// neighbourEvents are the kinds that help by what a Run requires of others.
 	neighbourEvents = NeighbourCame | NeighbourLeft
 	// podEvents are the kinds that cannot help a Run that no Pod of the Runtime can ever take.
@@ -39,7 +35,7 @@ func (e Events) String() string {
 		return "None"
 	}
 	var names []string
-	for i, name := range []string{"PodAvailable", "CapacityFreed", "RuntimeChanged", "RunChanged", "NeighbourCame", "NeighbourLeft", "WorkspaceChanged"} {
+	for i, name := range []string{"PodAvailable", "CapacityFreed", "RuntimeChanged", "NeighbourCame", "NeighbourLeft", "WorkspaceChanged"} {
 		if e.Has(1 << i) {
 			names = append(names, name)
 		}

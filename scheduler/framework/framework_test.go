@@ -108,9 +108,9 @@ func TestSchedule(t *testing.T) {
 			snapshot: pods("a"), want: outcome{Reason: "NoPods", Message: "none at all", WakeOn: RuntimeChanged},
 		},
 		"what no Pod can help is not woken by Pods": {
-			profile: []Enabled{{Plugin: &rule{name: "p", events: AllEvents,
+			profile: []Enabled{{Plugin: &rule{name: "p", events: ^Events(0),
 				preFilter: func(*Cycle) *Status { return Reject(Unresolvable, "ExceedsCapacity", "too large") }}}},
-			snapshot: pods("a"), want: outcome{Reason: "ExceedsCapacity", Message: "too large", WakeOn: RuntimeChanged | RunChanged | WorkspaceChanged},
+			snapshot: pods("a"), want: outcome{Reason: "ExceedsCapacity", Message: "too large", WakeOn: ^podEvents},
 		},
 		"a plugin that skips is not asked about Pods": {
 			profile: []Enabled{{Plugin: &rule{name: "p", preFilter: func(*Cycle) *Status { return &Status{Code: Skip} },

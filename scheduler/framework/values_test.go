@@ -139,7 +139,7 @@ func TestSnapshotCanBeWrittenAndReplayed(t *testing.T) {
 }
 
 func TestEventsAndCodesPrint(t *testing.T) {
-	if got, want := (PodAvailable | RunChanged).String(), "PodAvailable|RunChanged"; got != want {
+	if got, want := (PodAvailable | WorkspaceChanged).String(), "PodAvailable|WorkspaceChanged"; got != want {
 		t.Errorf("events print %q, want %q", got, want)
 	}
 	if got := Events(0).String(); got != "None" {
