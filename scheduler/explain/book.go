@@ -11,20 +11,20 @@ package explain
 
 import (
 	"container/list"
-	"strings"
 	"time"
-	"unicode"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"kruntimes.io/kruntimes/telemetry/events"
 )
 
 const (
-	// Patience is how long a Run waits before it is told why.
-	Patience = time.Second
-	// NewsInterval is the least time between two verdicts of a group that differ in words.
-	NewsInterval = time.Second
-	// NumbersInterval is the least time between two verdicts of a group that differ in numbers only.
-	NumbersInterval = 10 * time.Second
+	// patience is how long a Run waits before it is told why.
+	patience = time.Second
+	// newsInterval is the least time between two verdicts of a group that differ in words.
+	newsInterval = time.Second
+	// numbersInterval is the least time between two verdicts of a group that differ in numbers only.
+	numbersInterval = 10 * time.Second
 
 	// maxSteps bounds the work of one call on Runs that turn out to know already, and on groups with nobody to tell yet.
 	maxSteps = 1000
@@ -148,8 +148,8 @@ func (b *Book) mature(g *group, now time.Time) {
 	case g.latest == g.verdict:
 		delete(b.unsettled, g)
 		return
-	case now.Sub(g.changed) < NewsInterval,
-		sameWords(g.latest, g.verdict) && now.Sub(g.changed) < NumbersInterval:
+	case now.Sub(g.changed) < newsInterval,
+		sameWords(g.latest, g.verdict) && now.Sub(g.changed) < numbersInterval:
 		b.unsettled[g] = struct{}{}
 		return
 	}
@@ -198,7 +198,7 @@ func (g *group) next(now time.Time) *waiter {
 	}
 	w := g.stale.next.waiter
 	// Members enter in the order in which they began to wait, near enough.
-	if now.Sub(w.since) < Patience {
+	if now.Sub(w.since) < patience {
 		return nil
 	}
 	return w
@@ -221,14 +221,5 @@ func (b *Book) dequeue(g *group) {
 
 // sameWords tells whether the verdicts differ in numbers at most.
 func sameWords(a, b Verdict) bool {
-	return a.Reason == b.Reason && words(a.Message) == words(b.Message)
-}
-
-func words(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsDigit(r) {
-			return -1
-		}
-		return r
-	}, text)
+	return a.Reason == b.Reason && events.Words(a.Message) == events.Words(b.Message)
 }
