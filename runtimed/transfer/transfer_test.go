@@ -208,13 +208,13 @@ func TestCollectTriesAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, dir := newScene(t), t.TempDir()
 			write(t, dir, map[string]string{"f": "text", "d/f": "text"})
-			real, calls := s.store, 0
-			s.store = &faulty{Store: real, put: func(ctx context.Context, o artifacts.Object, content io.Reader) (corev1alpha1.ArtifactRef, error) {
+			whole, calls := s.store, 0
+			s.store = &faulty{Store: whole, put: func(ctx context.Context, o artifacts.Object, content io.Reader) (corev1alpha1.ArtifactRef, error) {
 				if calls++; calls < 3 {
 					_, _ = content.Read(make([]byte, 2)) // the connection breaks in the middle
 					return corev1alpha1.ArtifactRef{}, artifacts.NewStoreError("storing", "connection reset", true, nil)
 				}
-				return real.Put(ctx, o, content)
+				return whole.Put(ctx, o, content)
 			}}
 			refs, err := s.mover().Collect(t.Context(), collection(t, dir, words))
 			if err != nil || len(refs) != 1 || calls != 3 || s.failed.Load() != 2 {
