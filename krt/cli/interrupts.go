@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"os"
+	"os/signal"
 	"sync"
 	"syscall"
 )
@@ -70,4 +71,12 @@ func SignalCode(sig os.Signal) int {
 		return 128 + int(number)
 	}
 	return ExitInterrupted
+}
+
+// OutliveReaders lets a command learn that whoever read its output has left: until stop is called, writing to a broken pipe
+// returns syscall.EPIPE, instead of ending krt at once.
+func OutliveReaders() (stop func()) {
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+	return func() { signal.Stop(broken) }
 }

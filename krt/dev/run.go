@@ -29,8 +29,8 @@ const runLong = `Apply every manifest of a file to the dev cluster, Runtimes fir
 
 A WorkflowRun whose name is taken by a finished one gets a name of its own.
 
-Exit codes: 0 the WorkflowRun succeeded, 1 it failed, 130 it was cancelled or krt was interrupted, 143 krt was told to
-terminate.`
+Exit codes: 0 the WorkflowRun succeeded, 1 it failed, 130 it was cancelled or krt was interrupted, 141 nobody reads the
+output any more and it is being cancelled, 143 krt was told to terminate.`
 
 func newRun(f *cli.Factory, runF runner[*runOptions]) *cobra.Command {
 	if runF == nil {
@@ -84,6 +84,7 @@ func runFile(ctx context.Context, o *runOptions) error {
 	session := &workflow.Session{
 		Factory: f, Client: c, View: watch.NewView(f, o.noTTY), Clock: clock.RealClock{}, Quiet: o.quiet,
 	}
+	defer cli.OutliveReaders()()
 	return session.Do(ctx, plan.run)
 }
 

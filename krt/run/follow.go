@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -51,10 +49,7 @@ func followRun(ctx context.Context, o *options, c client.WithWatch, run *corev1a
 		options: o, client: c, logs: follow.ClusterLogs(clientset), clock: clock.RealClock{},
 		sink: &follow.Sink{Out: o.factory.IO.Out, Err: o.factory.IO.ErrOut, OneScreen: cli.OneScreen(o.factory.IO)},
 	}
-	// Whoever reads the output may leave. As long as this signal is taken, writing says so, instead of ending krt at once.
-	broken := make(chan os.Signal, 1)
-	signal.Notify(broken, syscall.SIGPIPE)
-	defer signal.Stop(broken)
+	defer cli.OutliveReaders()()
 	return s.do(ctx, run)
 }
 

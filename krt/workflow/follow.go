@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
+	"time"
 
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,6 +16,9 @@ import (
 	"kruntimes.io/kruntimes/krt/watch"
 	"kruntimes.io/kruntimes/krt/workflowruns"
 )
+
+// requestPatience bounds the request that ends a WorkflowRun whose output nobody reads any more.
+const requestPatience = 10 * time.Second
 
 // Session is one WorkflowRun that is created and followed to its end.
 type Session struct {
@@ -35,10 +40,12 @@ type Session struct {
 // createAndFollow creates the WorkflowRun and follows it to its end, which becomes the exit code.
 func (o *options) createAndFollow(ctx context.Context, c client.WithWatch, run *workflowsv1alpha1.WorkflowRun) error {
 	s := &Session{Factory: o.factory, Client: c, View: watch.NewView(o.factory, o.noTTY), Clock: clock.RealClock{}, Quiet: o.quiet}
+	defer cli.OutliveReaders()()
 	return s.Do(ctx, run)
 }
 
-// Do creates the WorkflowRun, follows it, and returns nil only if it succeeded.
+// Do creates the WorkflowRun, follows it, and returns nil only if it succeeded. Where the reader of the output leaves, it
+// asks for its end and returns at once; that takes cli.OutliveReaders.
 func (s *Session) Do(ctx context.Context, run *workflowsv1alpha1.WorkflowRun) error {
 	s.stages = &stages.Stages{Interrupts: s.Factory.Interrupts, Clock: s.Clock, Kind: cli.KindWorkflowRun, Talk: s.View.Say}
 	ctx, end := s.stages.Begin(ctx)
@@ -61,6 +68,8 @@ func (s *Session) Do(ctx context.Context, run *workflowsv1alpha1.WorkflowRun) er
 	switch {
 	case s.stages.Left.Load():
 		return s.leftBehind(run)
+	case errors.Is(err, syscall.EPIPE):
+		return s.unread(ctx, last)
 	case errors.As(err, &deleted) && s.stages.Interrupted.Load():
 		return &cli.ExitError{Code: s.Factory.Interrupts.ExitCode()}
 	case errors.As(err, &deleted):
@@ -79,9 +88,27 @@ func (s *Session) follow(ctx context.Context, run *workflowsv1alpha1.WorkflowRun
 	return s.View.Show(ctx, s.Client, s.Clock, run)
 }
 
-// end tells what came of it, and makes the exit code.
+// unread ends a session whose output nobody reads any more, as "krt run --follow" does with a Run.
+func (s *Session) unread(ctx context.Context, run *workflowsv1alpha1.WorkflowRun) error {
+	if workflowruns.Phase(run).IsTerminal() {
+		return s.end(run)
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestPatience)
+	defer cancel()
+	err := workflowruns.RequestCancel(ctx, s.Client, run.Namespace, run.Name)
+	switch {
+	case err != nil:
+		s.View.Say("nobody reads the output any more, and the cancellation of WorkflowRun %s could not be requested: %v", run.Name, err)
+	case !s.Quiet:
+		s.View.Say("nobody reads the output any more: WorkflowRun %s is being cancelled", run.Name)
+	}
+	return &cli.ExitError{Code: cli.SignalCode(syscall.SIGPIPE)}
+}
+
+// end tells what came of it, and makes the exit code: the same one when nobody reads what was written.
 func (s *Session) end(run *workflowsv1alpha1.WorkflowRun) error {
-	if err := workflowruns.WriteEnd(s.Factory.IO.Out, s.Factory.Name, run); err != nil {
+	err := workflowruns.WriteEnd(s.Factory.IO.Out, s.Factory.Name, run)
+	if err != nil && !errors.Is(err, syscall.EPIPE) {
 		return err
 	}
 	code := s.stages.ExitCode(workflowruns.ExitCode(run))

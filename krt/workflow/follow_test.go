@@ -97,3 +97,46 @@ func TestFollowingEnds(t *testing.T) {
 		})
 	}
 }
+
+// brokenPipe is an output that nobody reads any more.
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) {
+	return 0, &os.PathError{Op: "write", Path: "|1", Err: syscall.EPIPE}
+}
+
+// Whoever reads the output leaves: the WorkflowRun must not go on unseen.
+func TestAReaderWhoLeavesCancelsTheWorkflowRun(t *testing.T) {
+	cases := map[string]struct {
+		phase      workflowsv1alpha1.WorkflowPhase
+		wantCode   int
+		wantCancel bool
+		wantTalk   string
+	}{
+		"while it is executed": {phase: workflowsv1alpha1.WorkflowRunning, wantCode: 141, wantCancel: true,
+			wantTalk: "krt: nobody reads the output any more: WorkflowRun ci is being cancelled\n"},
+		"when it has ended": {phase: workflowsv1alpha1.WorkflowFailed, wantCode: cli.ExitFailed, wantTalk: "krt: WorkflowRun ci Failed\n"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var talk bytes.Buffer
+				f := &cli.Factory{IO: genericiooptions.IOStreams{Out: brokenPipe{}, ErrOut: &talk}, Name: "krt", Now: time.Now}
+				_, f.Interrupts = cli.NewInterrupts(t.Context())
+				c := fake.NewClientBuilder().WithScheme(cli.NewScheme()).Build()
+				s := &Session{Factory: f, Client: c, View: watch.NewView(f, true), Clock: clock.RealClock{}}
+				s.View.Talk = &talk
+				run := &workflowsv1alpha1.WorkflowRun{}
+				run.Namespace, run.Name, run.Status.Phase = "team", "ci", tc.phase
+				err := s.Do(t.Context(), run)
+				if getErr := c.Get(t.Context(), client.ObjectKeyFromObject(run), run); getErr != nil {
+					t.Fatal(getErr)
+				}
+				want := []any{tc.wantCode, tc.wantCancel, "krt: WorkflowRun ci created in namespace team\n" + tc.wantTalk}
+				if diff := cmp.Diff(want, []any{cli.ExitCode(err), run.Spec.CancelRequested, talk.String()}); diff != "" {
+					t.Errorf("exit code, cancelRequested, stderr (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}

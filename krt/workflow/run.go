@@ -38,8 +38,10 @@ Exit codes with --follow:
   0     it succeeded
   1     it failed
   130   it was cancelled, or krt was interrupted; 143 krt was told to terminate
+  141   nobody reads the output any more, as in "krt workflow run … | head"
 
-The first ctrl-C cancels the WorkflowRun and keeps following it to its end; the second leaves at once.`
+The first ctrl-C cancels the WorkflowRun and keeps following it to its end; the second leaves at once. A reader of the output
+who leaves cancels it as well.`
 
 const example = `  krt workflow run -f examples/ci.yaml --follow
   krt workflow run -f examples/ci.yaml --name ci-2
