@@ -148,7 +148,7 @@ func TestArtifactsOfAWorkflowRun(t *testing.T) {
 	if content, err := os.ReadFile(filepath.Join(dir, "build", "dist.tgz")); err != nil || string(content) != "packed" {
 		t.Errorf("the file holds %q (%v)", content, err)
 	}
-	if got := run(t, config, "", "describe", "workflowrun", "ci"); !strings.Contains(got.out, "Artifacts:\n  build/dist.tgz  6 B\n") {
+	if got := run(t, config, "", "describe", "workflowrun", "ci"); !strings.Contains(got.out, "Artifacts\n  build/dist.tgz  6 B\n") {
 		t.Errorf("describe: %+v", got)
 	}
 	reader := kubeconfig(t, shared.User(t, namespace, "reader",
