@@ -150,10 +150,11 @@ func TestTheRestIsReportedBeforeTheGraceIsOver(t *testing.T) {
 	plain := n.submit(t, "plain", script("exec sleep 3600"))
 	stubborn := n.submit(t, "stubborn", script("trap '' TERM; while :; do sleep 0.05; done"))
 	policy := n.submit(t, "policy", retried(script("exec sleep 3600"), 2))
-	cancelled := n.submit(t, "cancelled", script("trap '' TERM; while :; do sleep 0.05; done"))
+	cancelled := n.submit(t, "cancelled", script("trap '' TERM; touch "+n.path("trapped")+"; while :; do sleep 0.05; done"))
 	for _, run := range []*corev1alpha1.Run{plain, stubborn, policy, cancelled} {
 		awaitPhase(t, run, corev1alpha1.RunRunning)
 	}
+	n.awaitFile(t, "trapped") // a phase does not say how far a script is
 	const grace = 18 * time.Second
 	n.terminate(t, grace)
 	began := time.Now()
