@@ -26,8 +26,8 @@ const (
 // engine decides. It is told what the informers see and how binds ended, and answers which Run to bind where and which
 // Runs to tell why they wait. It does no input or output, so that scenarios run in a test without a cluster.
 //
-// No method holds the lock longer than a few cycles: those that rejections take until one Run is placed, or those for
-// the classes of waiting Runs of one Runtime.
+// No method holds the lock for more than a bounded number of cycles: maxRejections of them until one Run is placed, or
+// maxConclusions for the classes of waiting Runs of one Runtime.
 type engine struct {
 	clock clock.PassiveClock
 	rules *framework.Framework
@@ -84,6 +84,8 @@ type trackedRun struct {
 	refusals int
 	// holds is what the Run remembers of the Pods that were held for it.
 	holds holds
+	// unshown tells that the informer has not shown the Run yet, see catchup.go. It may never do, nor tell of its end.
+	unshown bool
 }
 
 type runState int
@@ -109,14 +111,18 @@ func newEngine(rules *framework.Framework, c clock.PassiveClock) *engine {
 	}
 }
 
-// runSeen takes in a version of a Run, from the informer or from a live read. Versions older than one that was seen
-// before are ignored.
+// runSeen takes in a version of a Run that the informer shows.
 func (e *engine) runSeen(run *corev1alpha1.Run) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if t, ok := e.runs[run.UID]; ok {
+		t.unshown = false
+	}
 	e.see(run)
 }
 
+// see takes in a version of a Run, from the informer or from a live read. Versions older than one that was seen before are
+// ignored.
 func (e *engine) see(run *corev1alpha1.Run) {
 	t, ok := e.runs[run.UID]
 	switch {
@@ -188,6 +194,11 @@ func (e *engine) runGone(uid types.UID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.releaseLeft(e.clock.Now()) // also where nobody asks for the next decision
+	e.disappear(uid)
+}
+
+// disappear drops a Run that is not among the unfinished any more.
+func (e *engine) disappear(uid types.UID) {
 	if t, ok := e.runs[uid]; ok && (t.state == runBinding || t.state == runBound || t.state == runAssigned) {
 		e.leave(t)
 		return

@@ -87,6 +87,9 @@ func (e *engine) releaseLeft(now time.Time) {
 func (e *engine) runFinished(uid types.UID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.gone != nil { // also a Run that is not known yet: what catching up reads may be older
+		e.gone[uid] = struct{}{}
+	}
 	t, ok := e.runs[uid]
 	switch {
 	case ok:

@@ -23,8 +23,11 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 
@@ -158,6 +161,7 @@ func (s *scheduler) schedule(ctx context.Context) (settled bool) {
 	var parts sync.WaitGroup
 	t := &teller{client: s.client, clock: s.clock, engine: s.engine, recorder: s.recorder, busy: func() bool { return len(s.slots) > 0 }}
 	parts.Go(func() { t.run(ctx) })
+	parts.Go(func() { s.reread(ctx) })
 	b := &binder{client: s.client, clock: s.clock, engine: s.engine, mayWrite: s.mayWrite}
 	for s.takeSlot(ctx) {
 		a, wait := s.engine.next()
@@ -218,6 +222,24 @@ func (s *scheduler) catchUp(ctx context.Context) bool {
 		}
 	}
 	return false
+}
+
+// reread reads Runs again that catching up has read and the informer does not show, until there are none or ctx ends. Only
+// catching up makes such Runs.
+func (s *scheduler) reread(ctx context.Context) {
+	for runs := s.engine.unshown(); len(runs) > 0 && sleep(ctx, s.clock, safetyNet); runs = s.engine.unshown() {
+		for _, run := range runs {
+			stored, err := s.client.get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: run.Name})
+			switch {
+			case apierrors.IsNotFound(err):
+				s.engine.reread(run, nil)
+			case err == nil:
+				s.engine.reread(run, stored)
+			case ctx.Err() == nil:
+				logr.FromContextOrDiscard(ctx).Error(err, "Could not read a Run again, trying later", "Run", klog.KObj(run))
+			}
+		}
+	}
 }
 
 // sleep waits for a time; it returns false when ctx ended before.
