@@ -6,9 +6,12 @@ import (
 	"net/http"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
@@ -38,10 +41,8 @@ func addRecorder(mgr ctrl.Manager, config *rest.Config) (*events.Recorder, error
 // leader or would be the next one. Controllers start their watches only as the leader, so these are started here: a
 // successor need not fill its caches first.
 func addProbes(ctx context.Context, mgr ctrl.Manager, kinds []client.Object) error {
-	for _, kind := range kinds {
-		if _, err := mgr.GetCache().GetInformer(ctx, kind); err != nil {
-			return fmt.Errorf("watching %T: %w", kind, err)
-		}
+	if err := startWatches(ctx, mgr.GetCache(), kinds); err != nil {
+		return err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("adding the liveness probe: %w", err)
@@ -56,6 +57,22 @@ func addProbes(ctx context.Context, mgr ctrl.Manager, kinds []client.Object) err
 	}
 	if err := mgr.AddReadyzCheck("caches", ready); err != nil {
 		return fmt.Errorf("adding the readiness probe: %w", err)
+	}
+	return nil
+}
+
+// startWatches has the cache hold the kinds. Of Nodes the controllers read the metadata only: to ask for the kind itself would
+// start a second watch beside theirs, of whole Nodes.
+func startWatches(ctx context.Context, informers cache.Informers, kinds []client.Object) error {
+	for _, kind := range kinds {
+		if _, isNode := kind.(*corev1.Node); isNode {
+			metadata := &metav1.PartialObjectMetadata{}
+			metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+			kind = metadata
+		}
+		if _, err := informers.GetInformer(ctx, kind); err != nil {
+			return fmt.Errorf("watching %T: %w", kind, err)
+		}
 	}
 	return nil
 }
