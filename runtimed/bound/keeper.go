@@ -186,12 +186,18 @@ func (k *Keeper) end(name string, uid types.UID) {
 		}
 	}()
 	backoff := wait.Backoff{Duration: firstRetry, Factor: 2, Jitter: 0.2, Steps: 8, Cap: lastRetry}
-	for {
+	for isRepeated := false; ; {
 		done, err := k.tryToEnd(name)
-		if done {
+		switch {
+		case done:
 			return
-		}
-		if err != nil && k.ctx.Err() == nil {
+		case apierrors.IsConflict(err):
+			// Somebody wrote to it since it was read, the controller as a rule: it is read anew, at once for the first time.
+			k.Log.V(1).Info("Looked at the workspace again", "workspace", name, "cause", err.Error())
+			if isRepeated = !isRepeated; isRepeated {
+				continue
+			}
+		case err != nil && k.ctx.Err() == nil:
 			k.Log.Error(err, "Could not remove the workspace yet", "workspace", name)
 		}
 		select {
@@ -226,12 +232,17 @@ func (k *Keeper) tryToEnd(name string) (bool, error) {
 			return false, nil
 		}
 	}
-	if err := k.Volume.Remove(name); err != nil {
+	obstacle, err := k.Volume.Remove(name)
+	if err != nil {
 		return false, err
 	}
 	err = k.Client.Finish(k.ctx, w)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return false, err // a conflict leads to another look
+	}
+	if obstacle != nil {
+		k.Log.Info("Found no directory at the path of the workspace, whose files may be left elsewhere",
+			"workspace", name, "cause", obstacle.Error())
 	}
 	k.Log.Info("Removed workspace", "workspace", name, "uid", w.UID)
 	return true, nil

@@ -11,32 +11,64 @@ import (
 	"syscall"
 )
 
+// ownerRights are what the owner of a directory needs to work in it.
+const ownerRights = 0o700
+
+// ErrNoDirectory tells that what lies under the name is there, and no directory: a link, a file, a pipe.
+var ErrNoDirectory = errors.New("it is no directory")
+
 // errReplaced tells that something else lay under the name when it was opened.
 var errReplaced = errors.New("it was replaced while it was opened")
 
 // MakeDirectories opens the directory at the names below root, and makes those that are not there, mode 0755. The caller
 // closes what it gets, unless there are no names: then it is root itself.
 func MakeDirectories(root *os.Root, names ...string) (*os.Root, error) {
-	return descend(root, names, func(in *os.Root, name string) error {
-		if err := in.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		return nil
-	})
+	return descend(root, names, makeDirectory, keepMode)
 }
 
 // Directories opens the directory at the names below root. The caller closes what it gets, unless there are no names: then
 // it is root itself.
 func Directories(root *os.Root, names ...string) (*os.Root, error) {
-	return descend(root, names, func(*os.Root, string) error { return nil })
+	return descend(root, names, makeNothing, keepMode)
+}
+
+// MakeOwnDirectories is MakeDirectories for directories that belong to us and not to user code: where user code has taken
+// rights on one of them from their owner, these are given back.
+func MakeOwnDirectories(root *os.Root, names ...string) (*os.Root, error) {
+	return descend(root, names, makeDirectory, giveRights)
+}
+
+// OwnDirectories is Directories for directories that belong to us, as for MakeOwnDirectories.
+func OwnDirectories(root *os.Root, names ...string) (*os.Root, error) {
+	return descend(root, names, makeNothing, giveRights)
+}
+
+func makeDirectory(in *os.Root, name string) error {
+	if err := in.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+func makeNothing(*os.Root, string) error { return nil }
+
+func keepMode(*os.Root, string, fs.FileInfo) {}
+
+// giveRights gives the owner of a directory all rights on it. Where that is not allowed, opening it tells what is wrong.
+func giveRights(in *os.Root, name string, info fs.FileInfo) {
+	if mode := info.Mode(); mode&ownerRights != ownerRights {
+		_ = in.Chmod(name, mode|ownerRights)
+	}
 }
 
 // descend opens one directory after the other. None may be a link, lest one that user code has put there leads to another
 // place.
-func descend(root *os.Root, names []string, before func(in *os.Root, name string) error) (*os.Root, error) {
+func descend(root *os.Root, names []string, before func(in *os.Root, name string) error,
+	adjust func(in *os.Root, name string, info fs.FileInfo),
+) (*os.Root, error) {
 	in := root
 	for i, name := range names {
-		below, err := step(in, name, before)
+		below, err := step(in, name, before, adjust)
 		if in != root {
 			err = errors.Join(err, in.Close())
 		}
@@ -51,7 +83,9 @@ func descend(root *os.Root, names []string, before func(in *os.Root, name string
 	return in, nil
 }
 
-func step(in *os.Root, name string, before func(in *os.Root, name string) error) (*os.Root, error) {
+func step(in *os.Root, name string, before func(in *os.Root, name string) error,
+	adjust func(in *os.Root, name string, info fs.FileInfo),
+) (*os.Root, error) {
 	if err := before(in, name); err != nil {
 		return nil, err
 	}
@@ -60,8 +94,9 @@ func step(in *os.Root, name string, before func(in *os.Root, name string) error)
 		return nil, err
 	}
 	if !info.IsDir() {
-		return nil, fmt.Errorf("it is no directory (%s): remove it", info.Mode().Type())
+		return nil, fmt.Errorf("%w (%s): remove it", ErrNoDirectory, info.Mode().Type())
 	}
+	adjust(in, name, info)
 	below, err := in.OpenRoot(name)
 	if err != nil {
 		return nil, err

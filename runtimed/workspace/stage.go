@@ -21,7 +21,7 @@ type Stage struct {
 
 // Stage makes the directory that is reserved for the Run of a UID. What lies there is removed first.
 func (w *Workspace) Stage(run string) (Stage, error) {
-	runs, err := opening.MakeDirectories(w.root, reservedDirectory, runsDirectory)
+	runs, err := opening.MakeOwnDirectories(w.root, reservedDirectory, runsDirectory)
 	if err != nil {
 		return Stage{}, fmt.Errorf("staging in the workspace: %w", err)
 	}
@@ -29,7 +29,7 @@ func (w *Workspace) Stage(run string) (Stage, error) {
 	if err := removal.Remove(runs, run); err != nil {
 		return Stage{}, fmt.Errorf("staging in the workspace: %w", err)
 	}
-	root, err := opening.MakeDirectories(runs, run)
+	root, err := opening.MakeOwnDirectories(runs, run)
 	if err != nil {
 		return Stage{}, fmt.Errorf("staging in the workspace: %w", err)
 	}
@@ -38,7 +38,7 @@ func (w *Workspace) Stage(run string) (Stage, error) {
 
 // Restage opens the directory that an earlier runtimed made for the Run of a UID.
 func (w *Workspace) Restage(run string) (Stage, error) {
-	root, err := opening.Directories(w.root, reservedDirectory, runsDirectory, run)
+	root, err := opening.OwnDirectories(w.root, reservedDirectory, runsDirectory, run)
 	if err != nil {
 		return Stage{}, fmt.Errorf("opening what was staged in the workspace: %w", err)
 	}
@@ -47,7 +47,7 @@ func (w *Workspace) Restage(run string) (Stage, error) {
 
 // Unstage removes what was staged for the Run of a UID, and nothing else. Nothing there is no error.
 func (w *Workspace) Unstage(run string) error {
-	runs, err := opening.Directories(w.root, reservedDirectory, runsDirectory)
+	runs, err := opening.OwnDirectories(w.root, reservedDirectory, runsDirectory)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (w *Workspace) Unstage(run string) error {
 
 // Staged lists the UIDs of the Runs for which something is staged.
 func (w *Workspace) Staged() ([]string, error) {
-	runs, err := opening.Directories(w.root, reservedDirectory, runsDirectory)
+	runs, err := opening.OwnDirectories(w.root, reservedDirectory, runsDirectory)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

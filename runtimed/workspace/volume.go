@@ -5,7 +5,8 @@
 //	/workspace/.kruntimes/workspaces/<name>                the UID of the workspace to which the directory belongs
 //
 // User code may do what it likes to the volume. Every access goes through os.Root, and the directories in between must be
-// directories and no links, so that nothing outside of a workspace is reached by way of it.
+// directories and no links, so that nothing outside of a workspace is reached by way of it. Rights that it has taken from
+// one of these directories are given back, as long as the directory belongs to runtimed's user.
 package workspace
 
 import (
@@ -29,12 +30,16 @@ const (
 	runsDirectory     = "runs"
 	// maxUID is more than a UID has. Unit: bytes.
 	maxUID = 256
+	// ownerRights are what the owner of a directory needs to work in it.
+	ownerRights = 0o700
 )
 
 // Volume is the workspace volume of the Pod.
 type Volume struct {
 	path string
 	root *os.Root
+	// top is the same directory as root: what is open can be given rights by which it is reached.
+	top *os.File
 	// mu lets one directory be made or removed at a time.
 	mu sync.Mutex
 }
@@ -49,11 +54,23 @@ func Open(at string) (*Volume, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the workspace volume: %w", err)
 	}
-	return &Volume{path: at, root: root}, nil
+	top, err := root.Open(".")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the workspace volume: %w", err), root.Close())
+	}
+	return &Volume{path: at, root: root, top: top}, nil
 }
 
 // Close releases the volume.
-func (v *Volume) Close() error { return v.root.Close() }
+func (v *Volume) Close() error { return errors.Join(v.top.Close(), v.root.Close()) }
+
+// giveRights gives the owner of the volume all rights on it, where user code has taken them and we are that owner. Else,
+// or when it fails, what is done next tells what is wrong.
+func (v *Volume) giveRights() {
+	if info, err := v.top.Stat(); err == nil && info.Mode()&ownerRights != ownerRights {
+		_ = v.top.Chmod(info.Mode() | ownerRights)
+	}
+}
 
 // Workspace is the directory of one PersistentWorkspace, held open: replacing it by another one under its name does not
 // redirect runtimed.
@@ -82,12 +99,13 @@ func (v *Volume) Prepare(name, uid string) (*Workspace, error) {
 }
 
 func (v *Volume) prepare(name, uid string) (*Workspace, error) {
-	owners, err := opening.MakeDirectories(v.root, reservedDirectory, ownersDirectory)
+	v.giveRights()
+	owners, err := opening.MakeOwnDirectories(v.root, reservedDirectory, ownersDirectory)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = owners.Close() }()
-	persistent, err := opening.MakeDirectories(v.root, workspacesv1alpha1.Directory)
+	persistent, err := opening.MakeOwnDirectories(v.root, workspacesv1alpha1.Directory)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +123,7 @@ func (v *Volume) prepare(name, uid string) (*Workspace, error) {
 			return nil, err
 		}
 	}
-	root, err := opening.MakeDirectories(persistent, name)
+	root, err := opening.MakeOwnDirectories(persistent, name)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +132,8 @@ func (v *Volume) prepare(name, uid string) (*Workspace, error) {
 
 // Reopen opens the directory of a workspace that an earlier runtimed prepared.
 func (v *Volume) Reopen(name string) (*Workspace, error) {
-	root, err := opening.Directories(v.root, workspacesv1alpha1.Directory, name)
+	v.giveRights()
+	root, err := opening.OwnDirectories(v.root, workspacesv1alpha1.Directory, name)
 	if err != nil {
 		return nil, fmt.Errorf("opening workspace %s: %w", name, err)
 	}
@@ -123,7 +142,8 @@ func (v *Volume) Reopen(name string) (*Workspace, error) {
 
 // Names lists the workspaces that have a directory.
 func (v *Volume) Names() ([]string, error) {
-	persistent, err := opening.Directories(v.root, workspacesv1alpha1.Directory)
+	v.giveRights()
+	persistent, err := opening.OwnDirectories(v.root, workspacesv1alpha1.Directory)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -144,58 +164,57 @@ func (v *Volume) Names() ([]string, error) {
 }
 
 // Remove removes the directory of the workspace name and all that is in it, and nothing else. Nothing there is no error.
-func (v *Volume) Remove(name string) error {
+// Where user code has put something else in the place of a directory on the way, no directory of the workspace is at its
+// path any more, and there is nothing to remove: Remove returns that as obstacle, for the log, and no error.
+func (v *Volume) Remove(name string) (obstacle, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if err := v.remove(name); err != nil {
-		return fmt.Errorf("removing workspace %s: %w", name, err)
-	}
-	return nil
-}
-
-func (v *Volume) remove(name string) error {
-	persistent, err := opening.Directories(v.root, workspacesv1alpha1.Directory)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return err
-	default:
-		if err := errors.Join(empty(persistent, name), persistent.Close()); err != nil {
-			return err
-		}
-	}
-	owners, err := opening.Directories(v.root, reservedDirectory, ownersDirectory)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	v.giveRights()
+	var obstacles [2]error
+	obstacles[0], err = v.within(func(persistent *os.Root) error { return empty(persistent, name) }, workspacesv1alpha1.Directory)
+	if err == nil {
+		obstacles[1], err = v.within(func(owners *os.Root) error {
+			return errors.Join(removal.Remove(owners, name), sweep(owners))
+		}, reservedDirectory, ownersDirectory)
 	}
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("removing workspace %s: %w", name, err)
 	}
-	return errors.Join(removal.Remove(owners, name), owners.Close())
+	return errors.Join(obstacles[:]...), nil
+}
+
+// within calls f with the directory at the names, if it is there. It returns what is in its place as obstacle.
+func (v *Volume) within(f func(in *os.Root) error, names ...string) (obstacle, err error) {
+	in, err := opening.OwnDirectories(v.root, names...)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case errors.Is(err, opening.ErrNoDirectory):
+		return err, nil
+	case err != nil:
+		return nil, err
+	}
+	return nil, errors.Join(f(in), in.Close())
 }
 
 // empty removes what lies under name, and what an earlier removal left unfinished.
 func empty(persistent *os.Root, name string) error {
 	aside, err := removal.SetAside(persistent, name)
-	if errors.Is(err, fs.ErrPermission) {
-		// Somebody of the same user took the right to write from the directory, which is not theirs.
-		if err := persistent.Chmod(".", 0o755); err != nil {
-			return err
-		}
-		aside, err = removal.SetAside(persistent, name)
+	if err == nil {
+		err = removal.Remove(persistent, aside)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err == nil {
-		if err := removal.Remove(persistent, aside); err != nil {
-			return err
-		}
-	}
-	entries, err := fs.ReadDir(persistent.FS(), ".")
+	return sweep(persistent)
+}
+
+// sweep removes what somebody who was killed left unfinished.
+func sweep(in *os.Root) error {
+	entries, err := fs.ReadDir(in.FS(), ".")
 	for _, e := range entries {
 		if err == nil && strings.HasPrefix(e.Name(), removal.Prefix) {
-			err = removal.Remove(persistent, e.Name())
+			err = removal.Remove(in, e.Name())
 		}
 	}
 	return err
@@ -213,13 +232,16 @@ func readOwner(owners *os.Root, name string) (string, error) {
 	if !info.Mode().IsRegular() || info.Size() > maxUID {
 		return "", removal.Remove(owners, name)
 	}
+	if mode := info.Mode(); mode&0o400 == 0 {
+		_ = owners.Chmod(name, mode|0o400) // reading it tells what is wrong
+	}
 	text, err := owners.ReadFile(name)
 	return strings.TrimSpace(string(text)), err
 }
 
 // writeOwner records a UID as a whole or not at all.
 func writeOwner(owners *os.Root, name, uid string) error {
-	temporary := removal.Prefix + name // no workspace has such a name
+	temporary := removal.Prefix + uid // no workspace has such a name; one with its own name in it may be too long
 	if err := removal.Remove(owners, temporary); err != nil {
 		return err
 	}

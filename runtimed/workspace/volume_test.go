@@ -69,6 +69,13 @@ func (s *scene) prepare(name, uid string) *Workspace {
 	return w
 }
 
+// remove removes a workspace, in whose way nothing lies.
+func (s *scene) remove(name string) {
+	s.t.Helper()
+	obstacle, err := s.volume.Remove(name)
+	s.must(errors.Join(obstacle, err))
+}
+
 func (s *scene) exists(name string) bool {
 	s.t.Helper()
 	_, err := os.Lstat(filepath.Join(s.path, name))
@@ -136,7 +143,7 @@ func TestFirstRunsRace(t *testing.T) {
 
 func TestRemoveRemovesExactlyTheDirectory(t *testing.T) {
 	s := newScene(t)
-	s.must(s.volume.Remove("never-there"))
+	s.remove("never-there")
 	s.prepare("ws", "1")
 	s.prepare("ws-2", "2")
 	s.write("persistent/ws-2/file", "text")
@@ -147,8 +154,8 @@ func TestRemoveRemovesExactlyTheDirectory(t *testing.T) {
 	s.must(os.MkdirAll(filepath.Join(s.path, "persistent/ws", strings.Repeat("d/", 300)), 0o700))
 	s.must(os.Chmod(filepath.Join(s.path, "persistent/ws/d/d"), 0o500))
 	s.must(os.Chmod(filepath.Join(s.path, "persistent/ws"), 0))
-	s.must(s.volume.Remove("ws"))
-	s.must(s.volume.Remove("ws"))
+	s.remove("ws")
+	s.remove("ws")
 	if s.exists("persistent/ws") || s.exists(".kruntimes/workspaces/ws") {
 		t.Error("something of the workspace is left")
 	}
@@ -165,24 +172,25 @@ func TestRemoveGoesOn(t *testing.T) {
 	s := newScene(t)
 	s.prepare("ws", "1")
 	s.must(os.MkdirAll(filepath.Join(s.path, "persistent/.removed-x/d"), 0o700))
-	s.must(s.volume.Remove("ws"))
+	s.remove("ws")
 	if left, err := os.ReadDir(filepath.Join(s.path, "persistent")); err != nil || len(left) > 0 {
 		t.Errorf("left: %v (%v)", left, err)
 	}
 }
 
-// TestPlantedLinks replaces every directory on the way by a link to somewhere else.
+// TestPlantedLinks replaces every directory on the way by a link to somewhere else. Nothing is prepared then; a removal comes
+// to its end, and tells what is in the way of directories above that of the workspace.
 func TestPlantedLinks(t *testing.T) {
 	cases := map[string]struct {
 		link, target string
-		removable    bool
+		obstacle     string
 	}{
-		"persistent leads out":               {"persistent", "../outside", false},
-		"persistent leads in":                {"persistent", "other", false},
-		"the workspace leads out":            {"persistent/ws", "../../outside", true},
-		"the workspace leads to another one": {"persistent/ws", "victim", true},
-		"the owners lead out":                {".kruntimes", "../outside", false},
-		"an owner leads out":                 {".kruntimes/workspaces/ws", "../../../outside/kept", true},
+		"persistent leads out":               {"persistent", "../outside", "persistent: it is no directory (L---------): remove it"},
+		"persistent leads in":                {"persistent", "other", "persistent: it is no directory (L---------): remove it"},
+		"the workspace leads out":            {"persistent/ws", "../../outside", ""},
+		"the workspace leads to another one": {"persistent/ws", "victim", ""},
+		"the owners lead out":                {".kruntimes", "../outside", ".kruntimes: it is no directory (L---------): remove it"},
+		"an owner leads out":                 {".kruntimes/workspaces/ws", "../../../outside/kept", ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -203,18 +211,61 @@ func TestPlantedLinks(t *testing.T) {
 			if isOwner := strings.HasSuffix(tc.link, "workspaces/ws"); (err == nil) != isOwner {
 				t.Errorf("preparing it: %v", err)
 			}
-			if err := s.volume.Remove("ws"); (err == nil) != tc.removable {
-				t.Errorf("removing it: %v", err)
-			}
+			s.removeDespite(tc.obstacle)
 			if s.exists("../outside/new") || s.exists("other/ws") || s.exists("persistent/victim/new") {
 				t.Error("something was made elsewhere")
 			}
-			if !strings.HasPrefix(tc.link, "persistent") || tc.removable {
+			if tc.link != "persistent" {
 				if got := s.read("persistent/victim/file"); got != "text" {
 					t.Errorf("the other workspace was changed: %q", got)
 				}
 			}
 		})
+	}
+}
+
+// removeDespite removes the workspace ws, in whose way something may lie.
+func (s *scene) removeDespite(want string) {
+	s.t.Helper()
+	obstacle, err := s.volume.Remove("ws")
+	s.must(err)
+	got := ""
+	if obstacle != nil {
+		got = obstacle.Error()
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.t.Errorf("what is in the way (-want +got):\n%s", diff)
+	}
+}
+
+// TestPlantedFiles puts files and pipes in the place of directories, as TestPlantedLinks does with links.
+func TestPlantedFiles(t *testing.T) {
+	for _, at := range []string{"persistent", ".kruntimes", ".kruntimes/workspaces", "persistent/ws"} {
+		for kind, plant := range map[string]func(string) error{
+			"-": func(at string) error { return os.WriteFile(at, nil, 0o600) },
+			"p": func(at string) error { return syscall.Mkfifo(at, 0o600) },
+		} {
+			t.Run(at+" "+kind, func(t *testing.T) {
+				s := newScene(t)
+				s.prepare("ws", "1")
+				s.must(os.Rename(filepath.Join(s.path, at), filepath.Join(s.path, "moved")))
+				s.must(plant(filepath.Join(s.path, at)))
+				obstacle := at + ": it is no directory (" + kind + "---------): remove it"
+				if at == "persistent/ws" {
+					obstacle = "ws: it is no directory (" + kind + "---------): remove it"
+				}
+				if _, err := s.volume.Prepare("ws", "1"); err == nil || err.Error() != "preparing workspace ws: "+obstacle {
+					t.Errorf("preparing it: %v", err)
+				}
+				if at == "persistent/ws" {
+					obstacle = "" // it is removed
+				}
+				s.removeDespite(obstacle)
+				if !s.exists("moved") {
+					t.Error("what was moved away is removed")
+				}
+			})
+		}
 	}
 }
 

@@ -268,3 +268,30 @@ func TestATakeoverInAWorkspace(t *testing.T) {
 		return len(entries) == 0, err
 	})
 }
+
+// TestRunsTakeRightsAndMoveDirectories has Runs without a workspace do to the directory of all workspaces what they may:
+// deletions come to their end, Runs in workspaces execute, or fail with what is in their way.
+func TestRunsTakeRightsAndMoveDirectories(t *testing.T) {
+	n := startNode(t)
+	long := strings.Repeat("n", 253)
+	w, other := n.workspace(t, long), n.workspace(t, "other")
+	persistent := n.path("workspace/persistent")
+	awaitEnd(t, n.submit(t, "fills", inWorkspace(long, "echo >kept")))
+	awaitEnd(t, n.submit(t, "denies", script("chmod 000 "+persistent+"/* "+persistent)))
+	if diff := cmp.Diff(succeeded(nil), outcomeOf(awaitEnd(t, n.submit(t, "finds", inWorkspace(long, "[ -e kept ]"))))); diff != "" {
+		t.Errorf("in a workspace without rights (-want +got):\n%s", diff)
+	}
+	awaitEnd(t, n.submit(t, "denies-again", script("chmod 000 "+persistent+"/* "+persistent)))
+	n.release(t, w)
+	awaitRemoved(t, w)
+	if n.exists(t, "workspace/persistent/"+long) {
+		t.Error("the directory is left")
+	}
+	awaitEnd(t, n.submit(t, "moves", script("mv "+persistent+" "+persistent+"-moved; ln -s persistent-moved "+persistent)))
+	run := awaitEnd(t, n.submit(t, "follows", inWorkspace("other", "true")))
+	if want := "preparing workspace other: persistent: it is no directory (L---------): remove it"; run.Status.Message != want {
+		t.Errorf("got %s: %s", run.Status.Reason, run.Status.Message)
+	}
+	n.release(t, other)
+	awaitRemoved(t, other)
+}
