@@ -16,8 +16,8 @@ const (
 	defaultMaxBackoff = 5 * time.Minute
 )
 
-// spreadShare is the share of a wait, one in so many, by which it may become longer: thousands of Runs that fail together,
-// because a service is away, must not come back together.
+// spreadShare is the share of a wait, one in so many, over which it is spread: thousands of Runs that fail together, because a
+// service is away, must not come back together.
 const spreadShare = 4
 
 // Attempts is the number of attempts in all that p allows. It is 1 for a Run without a policy.
@@ -28,18 +28,15 @@ func (p *RetryPolicy) Attempts() int32 {
 	return max(p.MaxAttempts, 1)
 }
 
-// Wait is how long attempt, counted from 1, waits at least after the one before it: backoff before the second, twice that
-// before the third, and so on, never more than maxBackoff. The first does not wait.
+// Wait is how long attempt, counted from 1, waits after the one before it, before that is spread: backoff before the second,
+// twice that before the third, and so on, never more than maxBackoff. The first does not wait.
 func (p *RetryPolicy) Wait(attempt int32) time.Duration {
 	if p == nil || attempt <= 1 {
 		return 0
 	}
-	wait, bound := defaultBackoff, defaultMaxBackoff
+	wait, bound := defaultBackoff, p.longestWait()
 	if p.Backoff != nil {
 		wait = max(p.Backoff.Duration, 0)
-	}
-	if p.MaxBackoff != nil {
-		bound = max(p.MaxBackoff.Duration, 0)
 	}
 	for n := int32(2); n < attempt && 0 < wait && wait < bound; n++ {
 		if wait > bound/2 {
@@ -50,15 +47,29 @@ func (p *RetryPolicy) Wait(attempt int32) time.Duration {
 	return min(wait, bound)
 }
 
+// longestWait is maxBackoff of a policy, or its default.
+func (p *RetryPolicy) longestWait() time.Duration {
+	if p.MaxBackoff == nil {
+		return defaultMaxBackoff
+	}
+	return max(p.MaxBackoff.Duration, 0)
+}
+
 // RetryWait is how long attempt of r, counted from 1, waits after the one before it: what its policy says, and up to a
-// quarter of that more. How much more is made of the UID and the attempt, so that everybody comes to the same result.
+// quarter of that more. Where that could be more than maxBackoff, it is what lies between four fifths of maxBackoff and all
+// of it. Where in between is made of the UID and the attempt, so that everybody comes to the same result.
 func (r *Run) RetryWait(attempt int32) time.Duration {
 	wait := r.Spec.RetryPolicy.Wait(attempt)
+	if wait == 0 {
+		return 0
+	}
+	bound := r.Spec.RetryPolicy.longestWait()
+	wait = min(wait, bound-bound/(spreadShare+1))
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%d/%s", attempt, r.UID) // a hash takes everything
 	const bits = 53                                // as many as a float64 keeps
 	share := float64(h.Sum64()>>(64-bits)) / (1 << bits)
-	return wait + time.Duration(share*float64(wait/spreadShare))
+	return min(wait+time.Duration(share*float64(wait/spreadShare)), bound)
 }
 
 // Retries tells whether an attempt, counted from 1, that failed for reason is followed by another one. Success, which

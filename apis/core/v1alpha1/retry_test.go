@@ -135,17 +135,23 @@ func TestRetryWait(t *testing.T) {
 		attempt int32
 		least   time.Duration
 	}{
-		"no policy":         {nil, 2, 0},
-		"the first attempt": {policy(3, time.Minute, time.Hour), 1, 0},
-		"no wait":           {policy(3, 0, time.Hour), 2, 0},
-		"a second":          {policy(3, time.Second, time.Hour), 2, time.Second},
-		"the longest wait":  {policy(100, year, year), 100, year},
-		"a few nanoseconds": {policy(3, 3, time.Hour), 2, 3},
+		"the longest wait of a day": {policy(100, time.Hour, 24*time.Hour), 100, 24 * time.Hour * 4 / 5},
+		"near the longest wait":     {policy(3, 9*time.Minute, 10*time.Minute), 2, 8 * time.Minute},
+		"a bound below the wait":    {policy(3, time.Hour, time.Minute), 2, 48 * time.Second},
+		"no policy":                 {nil, 2, 0},
+		"the first attempt":         {policy(3, time.Minute, time.Hour), 1, 0},
+		"no wait":                   {policy(3, 0, time.Hour), 2, 0},
+		"a second":                  {policy(3, time.Second, time.Hour), 2, time.Second},
+		"the longest wait":          {policy(100, year, year), 100, year * 4 / 5},
+		"a few nanoseconds":         {policy(3, 3, time.Hour), 2, 3},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			run := active(func(r *Run) { r.Spec.RetryPolicy = tc.policy })
 			got := run.RetryWait(tc.attempt)
+			if tc.policy != nil && got > tc.policy.MaxBackoff.Duration {
+				t.Errorf("%s is more than maxBackoff, %s", got, tc.policy.MaxBackoff.Duration)
+			}
 			if got < tc.least || got > tc.least+tc.least/4 || got != run.RetryWait(tc.attempt) {
 				t.Errorf("want %s and up to a quarter more, always the same; got %s, then %s", tc.least, got, run.RetryWait(tc.attempt))
 			}
@@ -154,7 +160,7 @@ func TestRetryWait(t *testing.T) {
 }
 
 // TestRetriesSpread lets ten thousand Runs fail together, four times. Each time their next attempts spread evenly over the
-// quarter that is added to the wait, and each time those of a Run are elsewhere.
+// last fifth of the longest wait, and each time those of a Run are elsewhere.
 func TestRetriesSpread(t *testing.T) {
 	const runs, slots = 10_000, 10
 	rng := rand.New(rand.NewSource(1))
@@ -169,7 +175,7 @@ func TestRetriesSpread(t *testing.T) {
 		})
 		last := -1
 		for attempt := int32(2); attempt <= 5; attempt++ {
-			slot := int((run.RetryWait(attempt) - time.Minute) * slots / (15 * time.Second))
+			slot := int((run.RetryWait(attempt) - 48*time.Second) * slots / (12 * time.Second))
 			counts[attempt-1][slot]++
 			if slot == last {
 				same++
