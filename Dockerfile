@@ -1,6 +1,6 @@
 # Two images, built with "make images":
 #   controlplane  manager and scheduler
-#   node          runtimed and runtime-server, for every Runtime Pod
+#   node          runtimed (and runtimed-s3, which it becomes for artifacts in buckets) and runtime-server, for every Runtime Pod
 # Both hold static binaries, the node image also the certificates that git servers are trusted by, and nothing else. They
 # run as a numeric user, so that runAsNonRoot can be checked.
 ARG GO_VERSION=1.26
@@ -20,6 +20,6 @@ ENTRYPOINT ["/manager"]
 
 FROM scratch AS node
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
-COPY --from=build /src/bin/runtimed /src/bin/runtime-server /
+COPY --from=build /src/bin/runtimed /src/bin/runtimed-s3 /src/bin/runtime-server /
 USER 65532:65532
 ENTRYPOINT ["/runtimed"]

@@ -41,7 +41,7 @@ func openArtifacts(ctx context.Context, opts Options, kept *state.Store, client 
 		return nil, nil
 	}
 	log := logr.FromContextOrDiscard(ctx).WithName("artifacts")
-	store, err := stores.Open(ctx, *opts.Artifacts.Store)
+	store, err := stores.Open(ctx, *opts.Artifacts.Store, opts.Artifacts.OpenBucket)
 	if err != nil {
 		// Work that needs no store goes on. The condition of the Runtime says what is wrong.
 		store = misconfigured{artifacts.NewStoreError("opening the artifact store", err.Error(), false, err)}
@@ -122,11 +122,19 @@ func completeAccess(ctx context.Context, opts Options, kept *state.Store, client
 	}
 }
 
+// Access is how CatArtifact comes to artifacts.
+type Access struct {
+	// State is the state directory of a runtimed whose store is opened.
+	State string
+	// OpenBucket opens stores in buckets. Nil: CatArtifact returns stores.ErrNoDriver for those.
+	OpenBucket stores.Opener
+}
+
 // CatArtifact writes the bytes of an artifact to w: those of a file, or the archive of a directory. It opens the store as the
 // runtimed does whose state directory it is given, and only what belongs to the namespace of that. The error says, too, when
 // what was written is not what was stored.
-func CatArtifact(ctx context.Context, stateDirectory string, ref corev1alpha1.ArtifactRef, w io.Writer) error {
-	text, err := state.ReadArtifacts(stateDirectory)
+func CatArtifact(ctx context.Context, by Access, ref corev1alpha1.ArtifactRef, w io.Writer) error {
+	text, err := state.ReadArtifacts(by.State)
 	if errors.Is(err, fs.ErrNotExist) {
 		return errors.New("the Runtime of this Pod has no artifactStore")
 	}
@@ -140,7 +148,7 @@ func CatArtifact(ctx context.Context, stateDirectory string, ref corev1alpha1.Ar
 	if access.NamespaceUID == "" {
 		return errors.New("runtimed has not reached the API server yet: try again")
 	}
-	store, err := stores.Open(ctx, access.Store)
+	store, err := stores.Open(ctx, access.Store, by.OpenBucket)
 	if err != nil {
 		return fmt.Errorf("opening the artifact store: %w", err)
 	}

@@ -57,6 +57,8 @@ type Options struct {
 type ArtifactOptions struct {
 	// Store is the artifact store; nil when there is none.
 	Store *stores.Config
+	// OpenBucket opens stores in buckets. Nil: there is no driver for them.
+	OpenBucket stores.Opener
 	// MaxBytes bounds each artifact, packed and unpacked. Default: 10 GiB. Unit: bytes.
 	MaxBytes int64
 	// MaxCount bounds the artifacts of a Run. Default and maximum: 32.

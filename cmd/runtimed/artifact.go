@@ -9,7 +9,6 @@ import (
 	"io"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
-	"kruntimes.io/kruntimes/artifacts/s3"
 	"kruntimes.io/kruntimes/artifacts/stores"
 	"kruntimes.io/kruntimes/runtimed"
 )
@@ -21,7 +20,7 @@ const defaultState = "/kruntimes/state"
 type artifactFlags struct {
 	options   *runtimed.ArtifactOptions
 	directory string
-	bucket    s3.Config
+	bucket    stores.Bucket
 }
 
 // addArtifactFlags adds the flags to a set; parsed puts what they say into options.
@@ -56,7 +55,7 @@ func (a *artifactFlags) parsed() error {
 		a.options.Store = &stores.Config{Directory: a.directory}
 	case a.bucket.Bucket != "":
 		a.options.Store = &stores.Config{S3: &a.bucket}
-	case a.bucket != s3.Config{}:
+	case a.bucket != stores.Bucket{}:
 		return errors.New("--artifact-s3-* and --artifact-credentials need --artifact-s3-bucket")
 	}
 	return nil
@@ -83,5 +82,5 @@ func artifactCommand(ctx context.Context, args []string, out, talk io.Writer) er
 	if err := json.Unmarshal([]byte(text), &ref); err != nil {
 		return fmt.Errorf("reading --ref: %w", err)
 	}
-	return runtimed.CatArtifact(ctx, state, ref, out)
+	return runtimed.CatArtifact(ctx, runtimed.Access{State: state, OpenBucket: openBucket}, ref, out)
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kruntimes.io/kruntimes/artifacts/s3"
 	"kruntimes.io/kruntimes/artifacts/stores"
 	"kruntimes.io/kruntimes/runtimed"
 )
@@ -78,7 +77,7 @@ func TestParseArtifacts(t *testing.T) {
 		"a bucket": {
 			[]string{"--artifact-s3-bucket=b", "--artifact-s3-prefix=p", "--artifact-s3-region=r", "--artifact-s3-endpoint=http://e",
 				"--artifact-s3-force-path-style", "--artifact-credentials=/c"},
-			runtimed.ArtifactOptions{Store: &stores.Config{S3: &s3.Config{
+			runtimed.ArtifactOptions{Store: &stores.Config{S3: &stores.Bucket{
 				Bucket: "b", Prefix: "p", Region: "r", Endpoint: "http://e", ForcePathStyle: true, CredentialsDir: "/c"}}},
 		},
 	}

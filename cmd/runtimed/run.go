@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -11,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
+	"kruntimes.io/kruntimes/artifacts/stores"
 	"kruntimes.io/kruntimes/runtimed"
 	"kruntimes.io/kruntimes/runtimed/gitsource"
 	"kruntimes.io/kruntimes/version/logging"
@@ -30,6 +32,9 @@ func run(args []string) error {
 	}
 	if len(args) > 0 && args[0] == "artifact" {
 		err := artifactCommand(ctx, args[1:], os.Stdout, os.Stderr)
+		if errors.Is(err, stores.ErrNoDriver) {
+			err = becomeS3()
+		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
@@ -40,6 +45,10 @@ func run(args []string) error {
 	// Standard output belongs to the log records of executions.
 	log := logging.New(os.Stderr, verbosity).WithName("runtimed")
 	klog.SetLogger(log)
+	if store := opts.Artifacts.Store; err == nil && store != nil && store.S3 != nil && openBucket == nil {
+		err = becomeS3()
+	}
+	opts.Artifacts.OpenBucket = openBucket
 	if err == nil {
 		err = runtimed.Run(logr.NewContext(ctx, log), opts)
 	}

@@ -1,6 +1,8 @@
-# The five binaries.
+# The binaries. runtimed-s3 is runtimed with the driver for artifacts in buckets, which it becomes where it has to.
 
-BINARIES := manager scheduler runtimed runtime-server krt
+BINARIES := manager scheduler runtimed runtimed-s3 runtime-server krt
+build-runtimed-s3: SOURCE := runtimed
+build-runtimed-s3: BUILDTAGS := -tags=grpcnotrace,s3
 LDFLAGS := -s -w -X $(MODULE)/version.version=$(VERSION)
 
 ##@ Build
@@ -11,7 +13,7 @@ build: $(BINARIES:%=build-%) ## Build all binaries into bin/.
 # The go command knows best what is out of date, so these are phony.
 .PHONY: $(BINARIES:%=build-%)
 $(BINARIES:%=build-%): build-%:
-	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/$* ./cmd/$*
+	$(GO) build $(BUILDTAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/$* ./cmd/$(or $(SOURCE),$*)
 
 IMAGE_TAG ?= dev
 DOCKER ?= docker

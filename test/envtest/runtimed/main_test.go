@@ -32,8 +32,10 @@ func runSuite(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	binaries = dir
-	for _, name := range []string{"runtimed", "runtime-server"} {
-		build := exec.Command("go", "build", "-tags=grpcnotrace", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, name), "kruntimes.io/kruntimes/cmd/"+name)
+	for name, program := range map[string][2]string{
+		"runtimed": {"grpcnotrace", "runtimed"}, "runtimed-s3": {"grpcnotrace,s3", "runtimed"}, "runtime-server": {"grpcnotrace", "runtime-server"},
+	} {
+		build := exec.Command("go", "build", "-tags="+program[0], "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, name), "kruntimes.io/kruntimes/cmd/"+program[1])
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			panic(fmt.Errorf("building %s: %w\n%s", name, err, out))
