@@ -22,6 +22,8 @@ const (
 	indexWaiting = "workspaces.kruntimes.io/waiting"
 	// indexRuntimePod finds the Pods of a Runtime by the Runtime's name.
 	indexRuntimePod = "workspaces.kruntimes.io/runtime-pod"
+	// indexPodNode finds the Pods of a Node by the Node's name.
+	indexPodNode = "workspaces.kruntimes.io/node"
 )
 
 // activeUse is where indexUse has the Runs of a workspace that have not finished, and endedUse where it has the others. No
@@ -30,7 +32,7 @@ func activeUse(workspace string) string { return "active/" + workspace }
 
 func endedUse(workspace string) string { return "ended/" + workspace }
 
-// CacheByObject says what the cache holds for the controller. Pods, Runs and Runtimes are those of the group core.
+// CacheByObject says what the cache holds for the controller. Pods, Nodes, Runs and Runtimes are those of the group core.
 func CacheByObject() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&workspacesv1alpha1.PersistentWorkspace{}: {}}
 }
@@ -46,6 +48,7 @@ func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
 		{&workspacesv1alpha1.PersistentWorkspace{}, indexPod, boundPodOf},
 		{&workspacesv1alpha1.PersistentWorkspace{}, indexWaiting, awaitedRuntimeOf},
 		{&corev1.Pod{}, indexRuntimePod, runtimeOf},
+		{&corev1.Pod{}, indexPodNode, nodeOf},
 	}
 	for _, index := range indexes {
 		if err := indexer.IndexField(ctx, index.kind, index.name, index.values); err != nil {

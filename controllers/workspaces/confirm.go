@@ -30,7 +30,8 @@ func (r *PersistentWorkspaceReconciler) confirm(ctx context.Context, o *observat
 	return isConfirmed, nil
 }
 
-// confirmPod tells whether a Pod is there and can be bound to. A workspace that is bound to a Pod which is gone is lost.
+// confirmPod tells whether a Pod is there, with its Node, and can be bound to. A workspace that is bound to a Pod which is
+// gone is lost.
 func (r *PersistentWorkspaceReconciler) confirmPod(ctx context.Context, cached *corev1.Pod) (bool, error) {
 	pod := &corev1.Pod{}
 	err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), pod)
@@ -40,7 +41,10 @@ func (r *PersistentWorkspaceReconciler) confirmPod(ctx context.Context, cached *
 	case err != nil:
 		return false, fmt.Errorf("reading Pod %s: %w", cached.Name, err)
 	}
-	return pod.UID == cached.UID && isCandidate(pod), nil
+	if pod.UID != cached.UID || !isCandidate(pod) {
+		return false, nil
+	}
+	return hasNode(ctx, r.Live, pod)
 }
 
 // loadLiveUse reads the use of a workspace from the API server.

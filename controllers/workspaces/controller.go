@@ -46,6 +46,7 @@ func (r *PersistentWorkspaceReconciler) SetupWithManager(mgr ctrl.Manager) error
 		Named("persistentworkspace").
 		For(&workspacesv1alpha1.PersistentWorkspace{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.workspacesOfPod), builder.WithPredicates(podChanges())).
+		WatchesMetadata(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.workspacesOfNode), builder.WithPredicates(arrivals())).
 		Watches(&corev1alpha1.Runtime{}, handler.EnqueueRequestsFromMapFunc(r.workspacesOfRuntime), builder.WithPredicates(existence())).
 		Watches(&corev1alpha1.Run{}, r.runEnds()).
 		Complete(r)

@@ -182,7 +182,7 @@ func (g *game) refereePhase(from workspacesv1alpha1.WorkspacePhase, w *workspace
 	pod := g.holder(w)
 	switch change := string(from + " to " + w.Status.Phase); change {
 	case "Pending to Bound":
-		if pod == nil || !isCandidate(pod) || !isHeld(w) {
+		if pod == nil || !g.isCandidate(pod) || !isHeld(w) {
 			g.t.Fatalf("bound to a Pod that is no candidate: %+v, finalizers %v", pod, w.Finalizers)
 		}
 		g.boundAt = g.clock.Now()
@@ -228,7 +228,7 @@ func (g *game) step(isWild bool) (happened bool) {
 	}
 	moves = append(moves, g.endings()...)
 	if isWild {
-		moves = append(moves, g.playPods, g.playRuns, g.playRuns, g.playUsers, func() { g.pass(time.Duration(g.r.IntN(3000)) * time.Millisecond) })
+		moves = append(moves, g.playPods, g.playNodes, g.playRuns, g.playRuns, g.playUsers, func() { g.pass(time.Duration(g.r.IntN(3000)) * time.Millisecond) })
 	}
 	if len(moves) == 0 {
 		return false
@@ -267,7 +267,7 @@ func (g *game) playPods() {
 		name := []string{"a", "b"}[g.r.IntN(2)]
 		if !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.Name == name }) {
 			pod := readyPod(name)
-			pod.UID = g.uid()
+			pod.UID, pod.Spec.NodeName = g.uid(), "node-"+name
 			g.create(&g.pods, pod)
 		}
 		return
@@ -293,6 +293,33 @@ func (g *game) playPods() {
 			g.update(&g.pods, pod, true)
 		}
 	}
+}
+
+// playNodes lets Nodes come, and now and then go. Their Pods stay as they were.
+func (g *game) playNodes() {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: []string{"node-a", "node-b"}[g.r.IntN(2)]}}
+	switch isThere := g.isThere(node); {
+	case !isThere:
+		node.UID = g.uid()
+		g.create(&g.nodes, node)
+	case g.r.IntN(4) == 0:
+		g.remove(&g.nodes, node)
+	}
+}
+
+func (g *game) isThere(o client.Object) bool {
+	g.t.Helper()
+	err := g.Client.Get(g.t.Context(), client.ObjectKeyFromObject(o), o)
+	if client.IgnoreNotFound(err) != nil {
+		g.t.Fatal(err)
+	}
+	return err == nil
+}
+
+// isCandidate tells whether a Pod is one that has its Node.
+func (g *game) isCandidate(pod *corev1.Pod) bool {
+	g.t.Helper()
+	return isCandidate(pod) && g.isThere(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: pod.Spec.NodeName}})
 }
 
 func (g *game) playRuns() {
@@ -402,8 +429,9 @@ func TestFaultsBreakNoRule(t *testing.T) {
 		}
 		g.settle()
 		g.expectRest(seed)
-		for range 6 { // What happens to Pods alone is heard of, too.
+		for range 6 { // What happens to Pods and Nodes alone is heard of, too.
 			g.playPods()
+			g.playNodes()
 			g.settle()
 			g.expectRest(seed)
 		}
@@ -449,7 +477,7 @@ func (g *game) expectRest(seed uint64) {
 // isReady tells whether the Runtime is there and has a ready Pod.
 func (g *game) isReady() bool {
 	return len(g.list(&corev1alpha1.RuntimeList{})) > 0 &&
-		slices.ContainsFunc(g.livePods(), func(pod *corev1.Pod) bool { return isCandidate(pod) && g.isWatched(pod) })
+		slices.ContainsFunc(g.livePods(), func(pod *corev1.Pod) bool { return g.isCandidate(pod) && g.isWatched(pod) })
 }
 
 // expectKept looks at a Bound workspace of which nothing is left to happen.

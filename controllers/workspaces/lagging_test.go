@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -46,7 +47,7 @@ type lagging struct {
 	reconciler    *PersistentWorkspaceReconciler
 
 	// The caches, and what has not arrived there yet. Each kind has a watch of its own.
-	pods, runs, workspaces, runtimes follower
+	pods, nodes, runs, workspaces, runtimes follower
 	// queue has what the reconciler was asked to look at; timer is when it wants to look without being asked.
 	queue queue
 	timer time.Time
@@ -90,6 +91,7 @@ func newLagging(t *testing.T, r *rand.Rand) *lagging {
 		}
 	}
 	l.pods.hears = mapped(podChanges(), func(r *PersistentWorkspaceReconciler) handler.MapFunc { return r.workspacesOfPod })
+	l.nodes.hears = mapped(arrivals(), func(r *PersistentWorkspaceReconciler) handler.MapFunc { return r.workspacesOfNode })
 	l.runtimes.hears = mapped(existence(), func(r *PersistentWorkspaceReconciler) handler.MapFunc { return r.workspacesOfRuntime })
 	l.runs.hears = func(l *lagging) (predicate.Predicate, handler.EventHandler) {
 		return predicate.Funcs{}, l.reconciler.runEnds()
@@ -102,13 +104,13 @@ func newLagging(t *testing.T, r *rand.Rand) *lagging {
 }
 
 func (l *lagging) followers() []*follower {
-	return []*follower{&l.pods, &l.runs, &l.workspaces, &l.runtimes}
+	return []*follower{&l.pods, &l.nodes, &l.runs, &l.workspaces, &l.runtimes}
 }
 
 // restart has a fresh manager fill its caches.
 func (l *lagging) restart() {
 	l.t.Helper()
-	for f, list := range map[*follower]client.ObjectList{&l.pods: &corev1.PodList{}, &l.runs: &corev1alpha1.RunList{},
+	for f, list := range map[*follower]client.ObjectList{&l.pods: &corev1.PodList{}, &l.nodes: &corev1.NodeList{}, &l.runs: &corev1alpha1.RunList{},
 		&l.workspaces: &workspacesv1alpha1.PersistentWorkspaceList{}, &l.runtimes: &corev1alpha1.RuntimeList{}} {
 		f.seen, f.pending = map[string]client.Object{}, nil
 		for _, o := range l.list(list) {
@@ -135,11 +137,19 @@ func (l *lagging) isWatched(o client.Object) bool {
 // list reads from the API server, in order.
 func (l *lagging) list(into client.ObjectList) []client.Object {
 	l.t.Helper()
-	if err := l.Client.List(l.t.Context(), into, client.InNamespace("ns")); err != nil {
+	var options []client.ListOption
+	if _, isOfCluster := into.(*corev1.NodeList); !isOfCluster {
+		options = append(options, client.InNamespace("ns"))
+	}
+	if err := l.Client.List(l.t.Context(), into, options...); err != nil {
 		l.t.Fatal(err)
 	}
 	var out []client.Object
 	switch list := into.(type) {
+	case *corev1.NodeList:
+		for i := range list.Items {
+			out = append(out, &list.Items[i])
+		}
 	case *corev1.PodList:
 		for i := range list.Items {
 			out = append(out, &list.Items[i])
@@ -202,6 +212,11 @@ func (l *lagging) Get(_ context.Context, key client.ObjectKey, into client.Objec
 			seen.DeepCopyInto(into)
 			return nil
 		}
+	case *metav1.PartialObjectMetadata:
+		if seen, ok := l.nodes.seen[key.Name]; ok && into.Kind == "Node" {
+			into.Name = seen.GetName()
+			return nil
+		}
 	case *corev1alpha1.Runtime:
 		if seen, ok := l.runtimes.seen[key.Name].(*corev1alpha1.Runtime); ok {
 			seen.DeepCopyInto(into)
@@ -227,7 +242,8 @@ func (l *lagging) List(_ context.Context, into client.ObjectList, options ...cli
 	}
 	switch list := into.(type) {
 	case *corev1.PodList:
-		for _, pod := range selected(&l.pods, runtimeOf) {
+		values := map[string]client.IndexerFunc{indexRuntimePod: runtimeOf, indexPodNode: nodeOf}[index.Field]
+		for _, pod := range selected(&l.pods, values) {
 			list.Items = append(list.Items, *pod.(*corev1.Pod))
 		}
 	case *corev1alpha1.RunList:

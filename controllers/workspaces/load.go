@@ -42,7 +42,7 @@ func (r *PersistentWorkspaceReconciler) load(ctx context.Context, key types.Name
 	return o, r.loadUse(ctx, o)
 }
 
-// loadCandidates finds the Runtime of an unbound workspace and its ready Pods.
+// loadCandidates finds the Runtime of an unbound workspace and its ready Pods whose Node is there.
 func (r *PersistentWorkspaceReconciler) loadCandidates(ctx context.Context, o *observation) error {
 	w := o.workspace
 	runtime := &corev1alpha1.Runtime{}
@@ -60,8 +60,16 @@ func (r *PersistentWorkspaceReconciler) loadCandidates(ctx context.Context, o *o
 		return fmt.Errorf("listing the Pods of Runtime %s: %w", w.Spec.Runtime, err)
 	}
 	for i := range pods.Items {
-		if isCandidate(&pods.Items[i]) {
-			o.candidates = append(o.candidates, &pods.Items[i])
+		pod := &pods.Items[i]
+		if !isCandidate(pod) {
+			continue
+		}
+		there, err := hasNode(ctx, r.Client, pod) // The cache may lag behind; it tells when a Node has come.
+		if err != nil {
+			return err
+		}
+		if there {
+			o.candidates = append(o.candidates, pod)
 		}
 	}
 	return nil

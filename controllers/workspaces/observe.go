@@ -33,7 +33,7 @@ type observation struct {
 	lastUse time.Time
 }
 
-// isCandidate tells whether a workspace may be bound to a Pod of its Runtime.
+// isCandidate tells whether a workspace may be bound to a Pod of its Runtime, if the Pod has its Node; see hasNode.
 func isCandidate(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp.IsZero() && corev1alpha1.PodIsReady(pod)
 }

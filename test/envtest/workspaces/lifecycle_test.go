@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
@@ -88,6 +89,21 @@ func fence(t *testing.T, namespace string) {
 	w.GenerateName, w.Spec.Runtime = "fence-", "none"
 	shared.Create(t, w)
 	awaitStanding(t, namespace, w.Name, waiting("RuntimeNotFound"))
+}
+
+// TestAPodWithoutItsNodeIsNotBoundTo deletes the Node of a Pod that goes on to say that it is ready, as it does until Kubernetes
+// removes it.
+func TestAPodWithoutItsNodeIsNotBoundTo(t *testing.T) {
+	shared.StartManager(t)
+	ns := shared.Namespace(t)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: ns + "-a"}}
+	shared.Create(t, newRuntime(ns, "sh"))
+	pod := shared.RuntimePodOn(t, node.Name, ns, "sh", "a")
+	shared.Delete(t, node)
+	shared.Create(t, newWorkspace(ns, "ws"))
+	awaitStanding(t, ns, "ws", waiting("NoReadyPods"))
+	shared.Create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}})
+	awaitStanding(t, ns, "ws", boundTo(pod))
 }
 
 func TestAPodOfAnotherUIDIsAnotherPod(t *testing.T) {
