@@ -80,8 +80,8 @@ func (o *observation) standing(name string, js *workflowsv1alpha1.JobStatus) sta
 	switch {
 	case hasRun && used == "":
 		return standsAlone
-	case workspace != nil && !isSpent(workspace):
-		return standsIn
+	case workspace != nil && !isSpent(workspace) && metav1.IsControlledBy(workspace, o.run):
+		return standsIn // Admission lets no Run into one that somebody has taken from the WorkflowRun.
 	case workspace == nil && !hasRun && !o.jobWorkspaces.wants(&job):
 		return standsAlone // Its earlier Runs have been deleted since, and with this configuration they had none.
 	default:
@@ -92,8 +92,11 @@ func (o *observation) standing(name string, js *workflowsv1alpha1.JobStatus) sta
 // loss says why a job cannot go on whose workspace cannot be used any more.
 func (o *observation) loss(job string) string {
 	why := "was lost, because its Pod is gone"
-	if w := o.workspaces[job]; w == nil || w.IsReleased() && w.Status.Phase != workspacesv1alpha1.WorkspaceLost {
+	switch w := o.workspaces[job]; {
+	case w == nil || w.IsReleased() && w.Status.Phase != workspacesv1alpha1.WorkspaceLost:
 		why = "was deleted while the job ran"
+	case !isSpent(w) && !metav1.IsControlledBy(w, o.run):
+		why = "was taken from the WorkflowRun while the job ran"
 	}
 	return workflowsv1alpha1.WordWorkspaceLost + ": the workspace of the job " + why + ": the files of its steps are gone"
 }

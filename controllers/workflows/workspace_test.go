@@ -207,6 +207,19 @@ func TestD10(t *testing.T) {
 				"the files of its steps are gone; step compile: Cancelled",
 			wantIn: map[string]string{"build/compile": "flow-build", "docs/render": "flow-docs"},
 		},
+		"taken from the WorkflowRun in mid-job: the same, and no Run is refused": {
+			play: func(w *world) {
+				w.quiet()
+				w.workspaces["flow-build"].OwnerReferences = nil
+				w.end("build", "compile", corev1alpha1.RunSucceeded, outputs{"file": "x"})
+				w.quiet()
+				w.end("docs", "render", corev1alpha1.RunSucceeded, nil)
+			},
+			want: map[string]string{"": "Failed", "build": "Failed", "deploy": "Skipped", "docs": "Succeeded"},
+			wantMessage: "job build failed: step pack cannot be executed: WorkspaceLost: the workspace of the job was taken from the " +
+				"WorkflowRun while the job ran: the files of its steps are gone",
+			wantIn: map[string]string{"build/compile": "flow-build", "docs/render": "flow-docs"},
+		},
 		"the Pod's end is seen before that of the workspace": {
 			play: func(w *world) {
 				w.quiet()
