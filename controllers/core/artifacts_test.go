@@ -95,7 +95,7 @@ func TestArtifactLimitsArePinned(t *testing.T) {
 		all := d.Spec.Template.Spec.Containers[1].Args
 		return all[slices.Index(all, "--interpreter=-e")+1:]
 	}
-	make := func(runtime *corev1alpha1.Runtime, live *appsv1.Deployment, s podSettings) *appsv1.Deployment {
+	build := func(runtime *corev1alpha1.Runtime, live *appsv1.Deployment, s podSettings) *appsv1.Deployment {
 		t.Helper()
 		d, err := deployment(runtime, &runtimeState{deployment: live}, s)
 		if err != nil {
@@ -104,32 +104,32 @@ func TestArtifactLimitsArePinned(t *testing.T) {
 		return d
 	}
 	runtime := runtimeWith(onFilesystem)
-	made := make(runtime, nil, first)
+	made := build(runtime, nil, first)
 	if diff := cmp.Diff([]string{"--artifact-directory=/artifacts", "--artifact-max-count=8"}, args(made)); diff != "" {
 		t.Errorf("a new Runtime (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(made.Spec, make(runtime, made, second).Spec); diff != "" {
+	if diff := cmp.Diff(made.Spec, build(runtime, made, second).Spec); diff != "" {
 		t.Errorf("another configuration rolls Pods (-before +after):\n%s", diff)
 	}
-	unlimited := make(runtime, nil, with("node:1", ArtifactLimits{}))
-	if diff := cmp.Diff(unlimited.Spec, make(runtime, unlimited, second).Spec); diff != "" {
+	unlimited := build(runtime, nil, with("node:1", ArtifactLimits{}))
+	if diff := cmp.Diff(unlimited.Spec, build(runtime, unlimited, second).Spec); diff != "" {
 		t.Errorf("a configuration after none rolls Pods (-before +after):\n%s", diff)
 	}
 
 	restarted := runtimeWith(onFilesystem)
 	restarted.Annotations = map[string]string{corev1alpha1.AnnotationRestartedAt: "now"}
 	after := []string{"--artifact-directory=/artifacts", "--artifact-max-count=16"}
-	if diff := cmp.Diff(after, args(make(restarted, made, second))); diff != "" {
+	if diff := cmp.Diff(after, args(build(restarted, made, second))); diff != "" {
 		t.Errorf("after a restart (-want +got):\n%s", diff)
 	}
 
 	early := made.DeepCopy() // A manager that knew no stores made it, with an image that knows none either, and noted no template.
 	delete(early.Annotations, annotationPodTemplate)
-	early.Spec.Template = make(runtimeWith(nil), nil, first).Spec.Template
-	if diff := cmp.Diff(early.Spec.Template, make(runtime, early, second).Spec.Template); diff != "" {
+	early.Spec.Template = build(runtimeWith(nil), nil, first).Spec.Template
+	if diff := cmp.Diff(early.Spec.Template, build(runtime, early, second).Spec.Template); diff != "" {
 		t.Errorf("an earlier version's Pods are rolled (-before +after):\n%s", diff)
 	}
-	if diff := cmp.Diff(after, args(make(restarted, early, second))); diff != "" {
+	if diff := cmp.Diff(after, args(build(restarted, early, second))); diff != "" {
 		t.Errorf("an earlier version's Pods after a restart (-want +got):\n%s", diff)
 	}
 }
