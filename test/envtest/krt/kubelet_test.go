@@ -102,7 +102,6 @@ func (k *kubelet) serveExec(w http.ResponseWriter, r *http.Request) {
 }
 
 // ExecInContainer implements remotecommand.Executor.
-//
 func (k *kubelet) ExecInContainer(_ context.Context, _, _, _ string, argv []string, _ io.Reader, out, errOut io.WriteCloser, _ bool,
 	_ <-chan remotecommand.TerminalSize, _ time.Duration,
 ) error {
