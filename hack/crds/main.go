@@ -1,9 +1,10 @@
 // Command crds finishes the CRDs that controller-gen writes, in place.
 //
-// It does three things that no marker can. It removes the descriptions below embedded Kubernetes types (the Pod template
+// It does four things that no marker can. It removes the descriptions below embedded Kubernetes types (the Pod template
 // and the volume source of a Runtime), because the annotations of an object together may hold 262,144 bytes and
 // client-side "kubectl apply" keeps the whole object in one of them. It bounds spec.workspace of a Runtime to one volume
-// source. And it forbids mounts in its template that are reserved (mounts.go). A CRD above the limit of size is an error.
+// source. It forbids mounts in its template that are reserved (mounts.go). And it refuses label selectors in the affinity of a
+// Run that can never be valid (selectors.go). A CRD above the limit of size is an error.
 package main
 
 import (
@@ -41,10 +42,14 @@ func finish(path string) error {
 		return err
 	}
 	for i := range typed.Spec.Versions {
-		if typed.Spec.Names.Kind == "Runtime" {
-			if err := finishRuntime(typed.Spec.Versions[i].Schema.OpenAPIV3Schema); err != nil {
-				return err
-			}
+		finishKind, schema := map[string]func(*apiextensionsv1.JSONSchemaProps) error{
+			"Run": checkSelectors, "Runtime": finishRuntime,
+		}[typed.Spec.Names.Kind], typed.Spec.Versions[i].Schema.OpenAPIV3Schema
+		if finishKind == nil {
+			continue
+		}
+		if err := finishKind(schema); err != nil {
+			return err
 		}
 	}
 	// Only the versions come from the typed form, which would add an empty status and creationTimestamp of its own.

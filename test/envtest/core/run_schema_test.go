@@ -53,7 +53,12 @@ func TestRunSpec(t *testing.T) {
 	affinity := func(term string) string {
 		return `{` + commandRun + `,"affinity":{"runAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[` + term + `]}}}`
 	}
+	selector := func(expression string) string {
+		return `{"labelSelector":{"matchExpressions":[` + expression + `]},"topologyKey":"kruntimes.io/runtime-pod"}`
+	}
 	checkSpecs(t, "Run", map[string]specCase{
+		"affinity by all operators": {affinity(selector(`{"key":"example.com/a_B.c","operator":"In","values":["","x-1"]},{"key":"a","operator":"NotIn","values":["b"]},` +
+			`{"key":"a","operator":"Exists"},{"key":"b","operator":"DoesNotExist","values":[]}`)), ""},
 		"an inline script":           {`{"runtime":"sh","source":{"inline":"true"}}`, ""},
 		"an inline script with args": {`{"runtime":"sh","source":{"inline":"echo $1"},"mode":{"task":{"args":["a"]}}}`, ""},
 		"a command":                  {`{` + commandRun + `}`, ""},
@@ -147,9 +152,17 @@ func TestRunSpec(t *testing.T) {
 		"an artifact with the wrong coordinates": {input(strings.Replace(good, "Filesystem", "S3", 1), "a"), `artifactInputs[0].artifact.location: Invalid value: location must hold the coordinates of the driver, and no others`},
 		"an input twice":                         {`{` + commandRun + `,"artifactInputs":[{"artifact":` + good + `,"path":"a"},{"artifact":` + good + `,"path":"a"}]}`, `spec.artifactInputs[1]: Duplicate value`},
 
-		"affinity to everything":   {affinity(`{"labelSelector":{},"topologyKey":"kruntimes.io/runtime-pod"}`), `labelSelector must not be empty: set matchLabels or matchExpressions`},
-		"affinity to another key":  {affinity(`{"labelSelector":{"matchLabels":{"a":"b"}},"topologyKey":"kubernetes.io/hostname"}`), `topologyKey: Unsupported value`},
-		"a preference without end": {`{` + commandRun + `,"affinity":{"runAntiAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":101,"runAffinityTerm":{"labelSelector":{"matchLabels":{"a":"b"}},"topologyKey":"kruntimes.io/runtime-pod"}}]}}}`, `weight`},
+		"affinity to everything":                        {affinity(`{"labelSelector":{},"topologyKey":"kruntimes.io/runtime-pod"}`), `labelSelector must not be empty: set matchLabels or matchExpressions`},
+		"affinity to another key":                       {affinity(`{"labelSelector":{"matchLabels":{"a":"b"}},"topologyKey":"kubernetes.io/hostname"}`), `topologyKey: Unsupported value`},
+		"affinity by an operator that is not there":     {affinity(selector(`{"key":"a","operator":"Nope"}`)), `operator: Unsupported value: "Nope"`},
+		"affinity by a key with a blank":                {affinity(selector(`{"key":"a b","operator":"Exists"}`)), `matchExpressions[0].key: Invalid value`},
+		"affinity by the values of Exists":              {affinity(selector(`{"key":"a","operator":"Exists","values":["b"]}`)), `values must be given with the operators In and NotIn, and only with them`},
+		"affinity by In without values":                 {affinity(selector(`{"key":"a","operator":"In"}`)), `values must be given with the operators In and NotIn, and only with them`},
+		"affinity by In with no value":                  {affinity(selector(`{"key":"a","operator":"In","values":[]}`)), `values must be given with the operators In and NotIn, and only with them`},
+		"affinity by a value that is none":              {affinity(selector(`{"key":"a","operator":"In","values":["-"]}`)), `matchExpressions[0].values[0]: Invalid value`},
+		"affinity by a label that is none":              {affinity(`{"labelSelector":{"matchLabels":{"a":"b c"}},"topologyKey":"kruntimes.io/runtime-pod"}`), `labelSelector.matchLabels.a: Invalid value`},
+		"a preference by an operator that is not there": {`{` + commandRun + `,"affinity":{"runAntiAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,"runAffinityTerm":` + selector(`{"key":"a","operator":"nope"}`) + `}]}}}`, `operator: Unsupported value: "nope"`},
+		"a preference without end":                      {`{` + commandRun + `,"affinity":{"runAntiAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":101,"runAffinityTerm":{"labelSelector":{"matchLabels":{"a":"b"}},"topologyKey":"kruntimes.io/runtime-pod"}}]}}}`, `weight`},
 	})
 }
 
