@@ -6,22 +6,22 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
+	"kruntimes.io/kruntimes/groups"
 	"kruntimes.io/kruntimes/telemetry/endpoint"
 )
 
 // The API groups that can be enabled.
 const (
 	// GroupCore is kruntimes.io: Runtime and Run.
-	GroupCore = "core"
+	GroupCore = groups.Core
 	// GroupWorkspaces is workspaces.kruntimes.io: PersistentWorkspace.
-	GroupWorkspaces = "workspaces"
+	GroupWorkspaces = groups.Workspaces
 	// GroupWorkflows is workflows.kruntimes.io: Workflow, WorkflowRun and Action.
-	GroupWorkflows = "workflows"
+	GroupWorkflows = groups.Workflows
 )
 
 const (
@@ -31,8 +31,6 @@ const (
 	// runAsNone is the value of DefaultRunAsUser that leaves users and groups to the cluster, runAsDefault its default.
 	runAsNone    = "none"
 	runAsDefault = "65532"
-	// off is the address of what is not served.
-	off = "0"
 )
 
 // Options say which controllers run, and how. The zero value of every field but Config and NodeImage means its default.
@@ -79,7 +77,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 
 // validate reports all that is wrong at once.
 func (o *Options) validate() error {
-	errs := []error{validateGroups(o.Groups)}
+	errs := []error{groups.Validate(o.Groups)}
 	if o.Config == nil {
 		errs = append(errs, errors.New("no configuration to reach the API server with"))
 	}
@@ -100,7 +98,7 @@ func (o *Options) complete() {
 	}
 	o.RuntimedClusterRole = cmp.Or(o.RuntimedClusterRole, defaultClusterRole)
 	o.DefaultRunAsUser = cmp.Or(o.DefaultRunAsUser, runAsDefault)
-	o.HealthAddress = cmp.Or(o.HealthAddress, off)
+	o.HealthAddress = cmp.Or(o.HealthAddress, endpoint.Off)
 	o.Admission.complete()
 	o.Config = rest.CopyConfig(o.Config)
 	o.Config.QPS = -1
@@ -108,28 +106,8 @@ func (o *Options) complete() {
 	o.Config.UserAgent = cmp.Or(o.Config.UserAgent, leaseName)
 }
 
-// validateGroups refuses groups that do not exist, and those whose kinds refer to kinds of a group that is not enabled.
-func validateGroups(groups []string) error {
-	var errs []error
-	needs := map[string][]string{
-		GroupCore: nil, GroupWorkspaces: {GroupCore}, GroupWorkflows: {GroupCore, GroupWorkspaces},
-	}
-	for _, group := range groups {
-		needed, known := needs[group]
-		if !known {
-			errs = append(errs, fmt.Errorf("--groups: %q is not one of core, workspaces, workflows", group))
-		}
-		missing := slices.DeleteFunc(slices.Clone(needed), func(g string) bool { return slices.Contains(groups, g) })
-		if len(missing) > 0 {
-			errs = append(errs, fmt.Errorf("--groups: %s needs %s: use --groups=%s", group, strings.Join(missing, " and "),
-				strings.Join(append(slices.Clone(needed), group), ",")))
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // DefaultGroups returns all groups of this version.
-func DefaultGroups() []string { return []string{GroupCore, GroupWorkspaces, GroupWorkflows} }
+func DefaultGroups() []string { return groups.All() }
 
 // enabled tells whether a group's controllers run.
 func (o *Options) enabled(group string) bool {

@@ -161,3 +161,35 @@ func TestHundredAttemptsWithoutBackoff(t *testing.T) {
 		w.handBack("r", 0)
 	}
 }
+
+// TestARunOfWhichNothingWasExecutedWaitsForAMoment looks at one whose workspace could not be used on its Pod: neither its policy
+// nor the clock of a node has anything to say on the wait.
+func TestARunOfWhichNothingWasExecutedWaitsForAMoment(t *testing.T) {
+	for name, change := range map[string]func(*corev1alpha1.Run){
+		"without a policy": func(*corev1alpha1.Run) {}, "a policy that does not wait": retries(3, 0),
+		"a policy that waits for long": retries(3, time.Minute),
+	} {
+		for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
+			t.Run(name+", a clock "+ahead.String()+" fast", func(t *testing.T) {
+				w := newWorld(t)
+				w.runtime(1)
+				w.pod("a", "")
+				w.engine.runSeen(w.create("r", "1", change))
+				if w.bindAll() != 1 {
+					t.Fatal("the first attempt was not bound")
+				}
+				after, _ := w.runs["r"].HandedBackUnstarted(corev1alpha1.AttemptEnd{
+					Reason: corev1alpha1.RunReasonWorkspaceUnavailable, Time: w.clock.Now().Add(ahead)})
+				w.engine.runSeen(w.store("r", func(r *corev1alpha1.Run) { r.Status = after.Status }))
+				w.clock.Step(time.Second - time.Microsecond)
+				if w.bindAll() != 0 {
+					t.Error("bound before its time")
+				}
+				w.clock.Step(time.Microsecond)
+				if w.bindAll() != 1 {
+					t.Error("not bound when its time had come")
+				}
+			})
+		}
+	}
+}

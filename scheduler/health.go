@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"kruntimes.io/kruntimes/telemetry/endpoint"
 )
 
 // health answers probes.
@@ -21,7 +23,7 @@ type health struct {
 }
 
 func newHealth(address string) (*health, error) {
-	if address == "" || address == off {
+	if address == "" || address == endpoint.Off {
 		return &health{}, nil
 	}
 	listener, err := net.Listen("tcp", address)

@@ -2,25 +2,15 @@ package scheduler
 
 import (
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
+	"kruntimes.io/kruntimes/groups"
 	"kruntimes.io/kruntimes/telemetry/endpoint"
 )
-
-// off is the address of what is not served.
-const off = "0"
-
-// groupWorkspaces is the API group whose objects are watched only where it is enabled.
-const groupWorkspaces = "workspaces"
-
-// groups are all API groups.
-func groups() []string { return []string{"core", groupWorkspaces, "workflows"} }
 
 // Options are what Run needs.
 type Options struct {
@@ -43,7 +33,7 @@ type Options struct {
 
 // AddFlags makes the options settable on a command line, with their defaults.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&o.Groups, "groups", groups(), "Enabled API `groups`: core, workspaces, workflows")
+	flags.StringSliceVar(&o.Groups, "groups", groups.All(), "Enabled API `groups`: core, workspaces, workflows")
 	flags.BoolVar(&o.LeaderElection, "leader-elect", false, "Let one of several replicas work at a time")
 	flags.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", "", "`Namespace` of the Lease")
 	o.Metrics.AddFlags(flags)
@@ -51,12 +41,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 }
 
 func (o *Options) validate() error {
-	var errs []error
-	for _, group := range o.Groups {
-		if !slices.Contains(groups(), group) {
-			errs = append(errs, fmt.Errorf("--groups: %q is not one of %s", group, strings.Join(groups(), ", ")))
-		}
-	}
+	errs := []error{groups.Validate(o.Groups)}
 	if o.Config == nil {
 		errs = append(errs, errors.New("config is required"))
 	}
@@ -69,7 +54,7 @@ func (o *Options) validate() error {
 // complete fills the defaults in.
 func (o *Options) complete() {
 	if len(o.Groups) == 0 {
-		o.Groups = groups()
+		o.Groups = groups.All()
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

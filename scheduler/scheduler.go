@@ -33,6 +33,7 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
+	"kruntimes.io/kruntimes/groups"
 	"kruntimes.io/kruntimes/scheduler/plugins"
 	"kruntimes.io/kruntimes/telemetry/events"
 )
@@ -100,7 +101,7 @@ func Run(ctx context.Context, options Options) error {
 		}
 		return s.informers.Start(ctx)
 	})
-	shown, err := feed(ctx, s.informers, s.engine, s.options.enabled(groupWorkspaces))
+	shown, err := feed(ctx, s.informers, s.engine, s.options.enabled(groups.Workspaces))
 	if err != nil {
 		cancel(err)
 	}

@@ -39,6 +39,7 @@ var rooms = []room{
 	{path: "apis/runtime", only: []string{}},
 	{path: "statuspatch"},
 	{path: "version"},
+	{path: "groups"},
 	{path: "telemetry"},
 	{path: "workflow"},
 	{path: "artifacts"},

@@ -15,9 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
+// Off is the address of what is not served: metrics, and also probes.
+const Off = "0"
+
 const (
-	// off is the address of what is not served.
-	off = "0"
 	// defaultAddress is the default of the flag, for components in a cluster.
 	defaultAddress = ":8443"
 	// certName and keyName are the files of a certificate, as Kubernetes and cert-manager name them.
@@ -65,7 +66,7 @@ func (o *Options) Validate() error {
 // would be used in its place.
 func (o *Options) Server() (server.Options, error) {
 	if o.isOff() {
-		return server.Options{BindAddress: off}, nil
+		return server.Options{BindAddress: Off}, nil
 	}
 	if o.Plain {
 		return server.Options{BindAddress: o.Address}, nil
@@ -85,7 +86,7 @@ func (o *Options) Server() (server.Options, error) {
 	}, nil
 }
 
-func (o *Options) isOff() bool { return o.Address == "" || o.Address == off }
+func (o *Options) isOff() bool { return o.Address == "" || o.Address == Off }
 
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
