@@ -105,11 +105,11 @@ type Step struct {
 	Artifacts []StepArtifact `json:"artifacts,omitempty"`
 
 	// timeout bounds the execution of the script; waiting for a Pod does not count. Unit: a Go duration such as "90s",
-	// of at least 1ms. Unset: no bound.
+	// from 1ms to 8760h. Unset: no bound.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) >= duration('1ms')",message="timeout must be a positive duration such as 90s or 1h30m"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}([.][0-9]+)?h|[0-9]{1,7}([.][0-9]+)?m|[0-9]{1,9}([.][0-9]+)?s|[0-9]{1,12}([.][0-9]+)?ms|[0-9]{1,15}([.][0-9]+)?(us|µs)|[0-9]{1,18}([.][0-9]+)?ns)+$') && duration(self) >= duration('1ms') && duration(self) <= duration('8760h')",message="timeout must be a duration of at least 1ms and at most 8760h, such as 90s or 1h30m"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
 	// uses names an Action of the same namespace whose steps run in place of this one.
