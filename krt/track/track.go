@@ -22,6 +22,8 @@ const (
 	lastRewatch  = 5 * time.Second
 	// giveUpAfter is how long the cluster may be away before a tracker ends with an error.
 	giveUpAfter = 5 * time.Minute
+	// sayAgainAfter is how often a tracker says meanwhile that it is still away.
+	sayAgainAfter = time.Minute
 )
 
 // Sight is one observation of an object.
@@ -30,7 +32,7 @@ type Sight[T client.Object] struct {
 	Object T
 	// Deleted tells that the object does not exist any more.
 	Deleted bool
-	// Lost is set when the connection broke, with what was wrong; it is being made again.
+	// Lost is set when the connection broke, and once a minute while it is being made again, with what is wrong.
 	Lost error
 	// Err ends the tracking.
 	Err error
@@ -73,7 +75,7 @@ func (t *tracker[T]) loop(ctx context.Context) {
 		return
 	}
 	wait := firstRewatch
-	var lostSince time.Time
+	var lostSince, said time.Time
 	for {
 		started := t.clock.Now()
 		seen, over, err := t.watchThenLook(ctx)
@@ -91,11 +93,16 @@ func (t *tracker[T]) loop(ctx context.Context) {
 			return
 		case lostSince.IsZero():
 			lostSince = t.clock.Now()
+			said = lostSince
 			t.send(ctx, Sight[T]{Object: t.object, Lost: err})
 		case t.clock.Since(lostSince) >= giveUpAfter:
 			t.send(ctx, Sight[T]{Object: t.object, Err: fmt.Errorf("watching %s %s, without success for %s: %w",
 				t.Name, t.object.GetName(), giveUpAfter, err)})
 			return
+		case t.clock.Since(said) >= sayAgainAfter:
+			said = t.clock.Now()
+			t.send(ctx, Sight[T]{Object: t.object, Lost: fmt.Errorf("without success for %s of %s: %w",
+				said.Sub(lostSince).Truncate(time.Second), giveUpAfter, err)})
 		}
 		select {
 		case <-ctx.Done():

@@ -169,13 +169,13 @@ func TestTrack(t *testing.T) {
 		},
 		"a bookmark is where the next watch goes on": {
 			answers: []answer{{events: []watch.Event{bookmark("700")}, ends: true}, {err: down}, {events: []watch.Event{changed(succeeded)}}},
-			want:    []string{"0s Scheduled", "0s lost", "100ms Succeeded"},
+			want:    []string{"0s Scheduled", "0s lost: starting", "100ms Succeeded"},
 			wantAsked: []string{`0s watch team metadata.name=build from "5"`, `0s list team metadata.name=build from ""`,
 				`100ms watch team metadata.name=build from "700"`},
 		},
 		"and so is what was seen last": {
 			answers: []answer{{events: []watch.Event{changed(running)}, ends: true}, {err: down}, {events: []watch.Event{changed(succeeded)}}},
-			want:    []string{"0s Scheduled", "0s Running", "0s lost", "100ms Succeeded"},
+			want:    []string{"0s Scheduled", "0s Running", "0s lost: starting", "100ms Succeeded"},
 			wantAsked: []string{`0s watch team metadata.name=build from "5"`, `0s list team metadata.name=build from ""`,
 				`100ms watch team metadata.name=build from "950"`},
 		},
@@ -230,7 +230,7 @@ func sights(t *testing.T, s *server) []string {
 		case sight.Err != nil:
 			say("error %v", sight.Err)
 		case sight.Lost != nil:
-			say("lost")
+			say("lost: %v", sight.Lost)
 		case sight.Deleted:
 			say("%s, deleted", sight.Object.Status.Phase)
 		default:
@@ -252,7 +252,9 @@ func TestGivingUp(t *testing.T) {
 			s.answers = append(s.answers, answer{err: apierrors.NewServiceUnavailable("starting")})
 		}
 		got := sights(t, s)
-		want := []string{"0s Scheduled", "0s lost", "5m1.3s error watching Run build, without success for 5m0s: starting", "5m1.3s end"}
+		want := []string{"0s Scheduled", "0s lost: starting", "1m1.3s lost: without success for 1m1s of 5m0s: starting",
+			"2m1.3s lost: without success for 2m1s of 5m0s: starting", "3m1.3s lost: without success for 3m1s of 5m0s: starting",
+			"4m1.3s lost: without success for 4m1s of 5m0s: starting", "5m1.3s error watching Run build, without success for 5m0s: starting", "5m1.3s end"}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("sights (-want +got):\n%s", diff)
 		}
