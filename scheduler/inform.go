@@ -38,7 +38,8 @@ func phasesExcept(excluded func(corev1alpha1.RunPhase) bool) fields.Selector {
 	return fields.AndSelectors(terms...)
 }
 
-// newInformers makes the watches: unfinished Runs, Pods of Runtimes, Runtimes, Nodes, each stripped to what is used.
+// newInformers makes the watches: unfinished Runs, Pods of Runtimes, Runtimes, Nodes and PersistentWorkspaces, each stripped to
+// what is used. Those of a group that is not enabled are not watched, because feed does not ask for them.
 func newInformers(config *rest.Config, scheme *runtime.Scheme) (ctrlcache.Cache, error) {
 	informers, err := ctrlcache.New(config, ctrlcache.Options{
 		Scheme: scheme,
