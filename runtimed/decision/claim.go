@@ -111,8 +111,8 @@ func StagingFailed(err error) Result {
 	return failed(corev1alpha1.RunReasonStagingFailed, statuspatch.Bounded(err.Error(), maxMessage), nil)
 }
 
-// WorkspaceUnavailable is the result of a Run whose workspace cannot be used on this Pod; w is what it has become, nil
-// when it does not exist.
+// WorkspaceUnavailable is the result of a Run that was assigned to this Pod for a workspace which cannot be used here; w is
+// what it has become, nil when it does not exist. The scheduler, to which the Run is handed back, knows what to do.
 func WorkspaceUnavailable(name string, w *workspacesv1alpha1.PersistentWorkspace) Result {
 	why := "is not bound to this Pod"
 	switch {
@@ -123,7 +123,9 @@ func WorkspaceUnavailable(name string, w *workspacesv1alpha1.PersistentWorkspace
 	case w.Status.Phase == workspacesv1alpha1.WorkspaceLost:
 		why = "is lost"
 	}
-	return failed(corev1alpha1.RunReasonWorkspaceUnavailable, fmt.Sprintf("PersistentWorkspace %q %s", name, why), nil)
+	r := failed(corev1alpha1.RunReasonWorkspaceUnavailable, fmt.Sprintf("PersistentWorkspace %q %s", name, why), nil)
+	r.Unstarted = true
+	return r
 }
 
 // SourceFailed is the result of a Run whose source could not be fetched, or does not hold what it is to run.

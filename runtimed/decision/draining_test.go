@@ -59,6 +59,7 @@ func TestEndStatusOfAPodThatShutsDown(t *testing.T) {
 	end := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	isLast := func(r *corev1alpha1.Run) { r.Status.Attempt = 4 }
 	before, during := StoppedBeforeStart(StopShutdown), stopped(Ending{Stop: StopShutdown}, nil)
+	elsewhere := WorkspaceUnavailable("ws", nil)
 	type brief struct {
 		Phase   corev1alpha1.RunPhase
 		Reason  corev1alpha1.RunReason
@@ -78,6 +79,9 @@ func TestEndStatusOfAPodThatShutsDown(t *testing.T) {
 		"it had begun":                          {scheduled(), during, brief{"Failed", "PodTerminated", 2, false}},
 		"it had begun, and has a policy":        {scheduled(retried()), during, brief{"Pending", "PodTerminated", 3, true}},
 		"it had begun, the policy lists others": {scheduled(retried("OOMKilled")), during, brief{"Failed", "PodTerminated", 2, false}},
+		"it has no workspace here":              {scheduled(), elsewhere, brief{"Pending", "WorkspaceUnavailable", 3, true}},
+		"it has none at its last attempt":       {scheduled(retried(), isLast), elsewhere, brief{"Pending", "WorkspaceUnavailable", 5, true}},
+		"it has none, and is cancelled":         {scheduled(isCancelled), elsewhere, brief{"Cancelled", "Cancelled", 2, false}},
 		"it had begun its last attempt":         {scheduled(retried(), isLast), during, brief{"Failed", "PodTerminated", 4, false}},
 	}
 	for name, tc := range cases {

@@ -72,8 +72,8 @@ type Result struct {
 	Outputs map[string]string
 	// Artifacts are the artifacts that were stored, by name.
 	Artifacts []corev1alpha1.ArtifactRef
-	// Unstarted tells that nothing of the attempt was executed, for a reason that lies with the Pod: the Run is handed
-	// back, whatever its policy says.
+	// Unstarted tells that nothing of the attempt was executed, for a reason that lies with the Pod or the workspace: the Run
+	// is handed back, whatever its policy says.
 	Unstarted bool
 }
 
@@ -201,7 +201,8 @@ func Final(r Result, run *corev1alpha1.Run) Result {
 		return r
 	}
 	switch r.Reason {
-	case corev1alpha1.RunReasonExecutionLost, corev1alpha1.RunReasonServerLost, corev1alpha1.RunReasonPodTerminated:
+	case corev1alpha1.RunReasonExecutionLost, corev1alpha1.RunReasonServerLost, corev1alpha1.RunReasonPodTerminated,
+		corev1alpha1.RunReasonWorkspaceUnavailable:
 		return cancelled(sentence("Cancelled", r.Message), r.ExitCode)
 	default:
 		return r

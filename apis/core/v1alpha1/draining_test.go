@@ -91,3 +91,32 @@ func TestHandedBackUnstarted(t *testing.T) {
 		})
 	}
 }
+
+// TestHandedBackFromAPodWithoutTheWorkspace waits for a moment, by whichever clock is ahead.
+func TestHandedBackFromAPodWithoutTheWorkspace(t *testing.T) {
+	for name, tc := range map[string]struct{ assigned, want time.Duration }{
+		"the clocks agree":                 {-time.Minute, time.Second},
+		"the clock of the node is behind":  {time.Minute, time.Minute + time.Second},
+		"it was assigned this very moment": {0, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assigned := metav1.NewMicroTime(retryEpoch.Add(tc.assigned))
+			run := &Run{Status: RunStatus{Phase: RunScheduled, Attempt: 1, AssignedPod: "p", AssignedPodUID: "u", ScheduledTime: &assigned}}
+			run.Spec.RetryPolicy = policy(1, time.Hour, time.Hour)
+			after, ok := run.HandedBackUnstarted(AttemptEnd{Reason: RunReasonWorkspaceUnavailable, Message: "m", Time: retryEpoch})
+			if !ok {
+				t.Fatal("it is not handed back")
+			}
+			c := meta.FindStatusCondition(after.Status.Conditions, RunConditionScheduled)
+			if until := retryEpoch.Add(tc.want); c == nil || c.Reason != ReasonBackoff || c.Message != BackoffMessage(2, until) {
+				t.Errorf("the condition Scheduled is %+v", c)
+			}
+			after.Status.Conditions = nil
+			at := metav1.NewMicroTime(retryEpoch.Add(tc.want))
+			want := RunStatus{Phase: RunPending, Attempt: 2, Reason: RunReasonWorkspaceUnavailable, Message: "m", NextAttemptTime: &at}
+			if diff := cmp.Diff(want, after.Status); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}

@@ -91,10 +91,25 @@ func (r *Run) NextAttempt(reason RunReason, ended time.Time) (at time.Time, ok b
 	if r.Spec.CancelRequested || !r.DeletionTimestamp.IsZero() || !r.Spec.RetryPolicy.Retries(attempt, reason) {
 		return time.Time{}, false
 	}
+	return r.waitBegins(ended).Add(r.RetryWait(attempt + 1)), true
+}
+
+// waitBegins is when the wait for the next attempt begins after the present one ended.
+func (r *Run) waitBegins(ended time.Time) time.Time {
 	if t := r.Status.ScheduledTime; t != nil && ended.Before(t.Time) {
-		ended = t.Time
+		return t.Time
 	}
-	return ended.Add(r.RetryWait(attempt + 1)), true
+	return ended
+}
+
+// UnstartedWait is how long a Run waits at least that was handed back before anything of it was executed; 0 for not at all.
+// One whose workspace could not be used on its Pod waits for 1 s: whoever placed it there may not know that for a moment,
+// and would place it there again.
+func UnstartedWait(reason RunReason) time.Duration {
+	if reason == RunReasonWorkspaceUnavailable {
+		return time.Second
+	}
+	return 0
 }
 
 // AttemptEnd is how an attempt ended that may be followed by another one.
@@ -117,18 +132,27 @@ func (r *Run) HandedBack(end AttemptEnd) (*Run, bool) {
 	if !ok {
 		return nil, false
 	}
+	return r.handedBackUntil(end, next), true
+}
+
+// handedBackUntil is r as it waits until a time for the attempt after the present one.
+func (r *Run) handedBackUntil(end AttemptEnd, next time.Time) *Run {
 	at := metav1.NewMicroTime(next.UTC().Truncate(time.Microsecond))
 	after := r.handedBack(end, ReasonBackoff, BackoffMessage(r.CurrentAttempt()+1, next))
 	after.Status.NextAttemptTime = &at
-	return after, true
+	return after
 }
 
-// HandedBackUnstarted returns r as it waits for another Pod, because the one that it was assigned to was shut down before
-// anything of the attempt began to execute. That is no failure: no policy is asked, though the attempt counts, and nothing
-// is waited for. It returns false for a Run that somebody wants to end or to delete.
+// HandedBackUnstarted returns r as it waits for another Pod, because the one that it was assigned to was shut down, or has
+// not got its workspace, before anything of the attempt began to execute. That is no failure: no policy is asked, though the
+// attempt counts, and nothing but UnstartedWait is waited for. It returns false for a Run that somebody wants to end or to
+// delete.
 func (r *Run) HandedBackUnstarted(end AttemptEnd) (*Run, bool) {
 	if r.Spec.CancelRequested || !r.DeletionTimestamp.IsZero() {
 		return nil, false
+	}
+	if wait := UnstartedWait(end.Reason); wait > 0 {
+		return r.handedBackUntil(end, r.waitBegins(end.Time).Add(wait)), true
 	}
 	return r.handedBack(end, ReasonHandedBack, end.Message), true
 }

@@ -75,7 +75,8 @@ const (
 	RunReasonStagingFailed RunReason = "StagingFailed"
 	// RunReasonInterpreterNotFound means that the Runtime's image lacks the interpreter that the Runtime names.
 	RunReasonInterpreterNotFound RunReason = "InterpreterNotFound"
-	// RunReasonWorkspaceUnavailable means that the workspace cannot be used on this Pod.
+	// RunReasonWorkspaceUnavailable means that the workspace could not be used on the Pod of the attempt. Nothing was
+	// executed, and the Run is handed back, whatever its policy says.
 	RunReasonWorkspaceUnavailable RunReason = "WorkspaceUnavailable"
 	// RunReasonOutputsInvalid means that the outputs file cannot be read or holds an invalid line; the message names it.
 	RunReasonOutputsInvalid RunReason = "OutputsInvalid"

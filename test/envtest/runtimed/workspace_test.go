@@ -157,16 +157,27 @@ func TestAWorkspaceThatCannotBeUsedHere(t *testing.T) {
 		"missing": "does not exist any more", "of-another-pod": "is not bound to this Pod", "released": "is being deleted",
 		"lost": "is lost", "deleting": "is being deleted",
 	} {
-		run := awaitEnd(t, n.submit(t, "in-"+name, appendingIn(name, n.path("executed"))))
-		want := outcome{Phase: corev1alpha1.RunFailed, Reason: corev1alpha1.RunReasonWorkspaceUnavailable,
+		run := awaitHandedBack(t, n.submit(t, "in-"+name, appendingIn(name, n.path("executed"))))
+		want := outcome{Phase: corev1alpha1.RunPending, Reason: corev1alpha1.RunReasonWorkspaceUnavailable,
 			Message: fmt.Sprintf("PersistentWorkspace %q %s", name, why)}
 		if diff := cmp.Diff(want, outcomeOf(run)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if next := run.Status.NextAttemptTime; run.Status.Attempt != 2 || run.Status.AssignedPod != "" || next == nil {
+			t.Errorf("%s: attempt %d on Pod %q, not before %v", name, run.Status.Attempt, run.Status.AssignedPod, next)
 		}
 	}
 	if got := executions(t, n.path("executed")); len(got) > 0 || n.exists(t, "workspace/persistent") {
 		t.Errorf("executed: %v", got)
 	}
+}
+
+// awaitHandedBack waits until a Run is Pending again.
+func awaitHandedBack(t *testing.T, run *corev1alpha1.Run) *corev1alpha1.Run {
+	t.Helper()
+	return await(t, run, "handed back", func(r *corev1alpha1.Run) bool {
+		return r.Status.Phase == corev1alpha1.RunPending && r.Status.Attempt > 1
+	})
 }
 
 func appendingIn(workspace, file string) corev1alpha1.RunSpec {
@@ -202,7 +213,7 @@ func TestADeletedWorkspaceIsRemoved(t *testing.T) {
 	active := n.submit(t, "active", inWorkspace("ws", "mkfifo gate; read x <gate"))
 	n.awaitFile(t, "workspace/persistent/ws/gate")
 	n.release(t, w)
-	after := awaitEnd(t, n.submit(t, "late", inWorkspace("ws", "true")))
+	after := awaitHandedBack(t, n.submit(t, "late", inWorkspace("ws", "true")))
 	if after.Status.Reason != corev1alpha1.RunReasonWorkspaceUnavailable {
 		t.Errorf("a Run that came late: %s %s", after.Status.Reason, after.Status.Message)
 	}
