@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -25,7 +26,7 @@ func initialize(o observation, d *decision) {
 	status.ObservedGeneration = o.run.Generation
 	status.StartTime = micro(o.now)
 	errs := validate.WorkflowRun(&o.run.Spec)
-	errs = append(errs, unavailable(&o.run.Spec)...)
+	errs = append(errs, validate.Unavailable(&o.run.Spec)...)
 	errs = append(errs, validate.OutputContract(o.run.Annotations, o.run.Spec.Jobs)...)
 	if len(errs) > 0 {
 		reject(o, status, refusal(errs), joined(errs))
@@ -85,7 +86,7 @@ func joined(errs field.ErrorList) string {
 		if i > 0 {
 			text.WriteString("; ")
 		}
-		text.WriteString(err.Error())
+		text.WriteString(inWords(err))
 		if text.Len() > workflowsv1alpha1.MaxMessageLength {
 			break
 		}
@@ -93,22 +94,12 @@ func joined(errs field.ErrorList) string {
 	return text.String()
 }
 
-// unavailable refuses what the API knows and this version does not execute.
-func unavailable(spec *workflowsv1alpha1.WorkflowRunSpec) field.ErrorList {
-	var errs field.ErrorList
-	for _, name := range sortedKeys(spec.Jobs) {
-		job, path := spec.Jobs[name], field.NewPath("spec", "jobs").Key(name)
-		if job.Uses != "" {
-			errs = append(errs, field.Forbidden(path.Child("uses"), "calls of Workflows are not available in this version: write the steps into the job"))
-		}
-		for i, step := range job.Steps {
-			if step.Uses != "" {
-				at := path.Child("steps").Index(i).Child("uses")
-				errs = append(errs, field.Forbidden(at, "calls of Actions are not available in this version: write the steps into the job"))
-			}
-		}
+// inWords says what is wrong. Of a text that holds expressions, it is the passage that is no valid value.
+func inWords(err *field.Error) string {
+	if passage, ok := err.BadValue.(validate.Passage); ok {
+		return fmt.Sprintf("%s: %s: %s", err.Field, passage, err.Detail)
 	}
-	return errs
+	return err.Error()
 }
 
 // refusal chooses the reason of a refused WorkflowRun.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	"kruntimes.io/kruntimes/krt/cli"
 	"kruntimes.io/kruntimes/workflow/expression"
@@ -142,6 +143,7 @@ func (d *Document) language(s *structuralschema.Structural) language {
 		if d.decodeLeniently(s, &run) {
 			said.add(validate.WorkflowRun(&run.Spec))
 			if !isTooLarge(said.errs) {
+				said.add(validate.Unavailable(&run.Spec))
 				said.add(validate.OutputContract(run.Annotations, run.Spec.Jobs))
 			}
 			said.warnings = d.scriptsOfJobs(run.Spec.Jobs)
@@ -157,6 +159,11 @@ func (d *Document) language(s *structuralschema.Structural) language {
 		if d.decodeLeniently(s, &action) {
 			said.add(validate.Action(&action.Spec))
 			said.warnings = d.scripts("spec.steps", action.Spec.Steps)
+		}
+	case corev1alpha1.GroupVersion.WithKind(string(cli.KindRun)):
+		var run corev1alpha1.Run
+		if d.decodeLeniently(s, &run) {
+			said.add(selectors(run.Spec.Affinity))
 		}
 	}
 	return said

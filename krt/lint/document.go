@@ -2,6 +2,7 @@ package lint
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -49,9 +50,12 @@ type Document struct {
 	root  *yaml.Node
 }
 
-// split takes a file apart into its documents. Empty ones are left out, and so are those of which a finding says that
-// they cannot be understood at all.
-func split(file string, content []byte) ([]Document, []Finding) {
+// maxDocuments bounds the documents of one file.
+const maxDocuments = 10_000
+
+// split takes a file apart into its documents, and lists into their items. Empty ones are left out, and so are those of which a
+// finding says that they cannot be understood at all. It returns early when ctx ends.
+func split(ctx context.Context, file string, content []byte) ([]Document, []Finding) {
 	content = bytes.TrimPrefix(content, []byte("\xef\xbb\xbf"))
 	lines := strings.Split(string(content), "\n")
 	for i := range lines {
@@ -60,15 +64,20 @@ func split(file string, content []byte) ([]Document, []Finding) {
 	var documents []Document
 	var findings []Finding
 	start := 0
-	for i := 0; i <= len(lines); i++ {
+	for i := 0; i <= len(lines) && ctx.Err() == nil; i++ {
 		if i < len(lines) && !isMarker(lines[i]) {
 			continue
 		}
 		d := Document{file: file, lines: lines, first: start}
+		if len(documents)+len(findings) >= maxDocuments {
+			return nil, []Finding{{File: file, Line: start + 1, Column: 1,
+				Message: fmt.Sprintf("the file has more than %d documents: split it into several", maxDocuments)}}
+		}
 		found := d.parse(lines[start:i])
 		findings = append(findings, found...)
 		if d.Object != nil {
-			documents = append(documents, d)
+			inside, wrong := d.items()
+			documents, findings = append(documents, inside...), append(findings, wrong...)
 		}
 		start = i + 1
 		if i < len(lines) && strings.TrimSpace(strings.TrimPrefix(lines[i], "---")) != "" && !strings.HasPrefix(strings.TrimSpace(lines[i][3:]), "#") {

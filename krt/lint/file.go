@@ -36,7 +36,10 @@ func FileName(file string) string {
 
 // CheckContent returns the documents of a file and all that is wrong with them.
 func CheckContent(ctx context.Context, name string, content []byte) ([]Document, []Finding, error) {
-	documents, findings := split(name, content)
+	documents, findings := split(ctx, name, content)
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
 	for _, d := range documents {
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
@@ -50,27 +53,20 @@ func CheckContent(ctx context.Context, name string, content []byte) ([]Document,
 	return documents, inOrder(findings), nil
 }
 
-// readFile reads up to one byte more than a file may have.
+// readFile reads up to one byte more than a file may have. What is no regular file, such as a pipe, may never end or have no
+// writer: opening and reading it end with ctx.
 func readFile(ctx context.Context, in io.Reader, file string) ([]byte, error) {
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, cli.Usagef("reading the manifests: %w", err)
-		}
-		defer f.Close()
-		in = f
-	}
 	type result struct {
 		data []byte
 		err  error
 	}
 	done := make(chan result, 1)
 	go func() {
-		data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+		data, err := readUpTo(in, file)
 		done <- result{data, err}
 	}()
 	select {
-	case <-ctx.Done(): // ctrl-C while a person types
+	case <-ctx.Done(): // ctrl-C while a person types, or nobody writes
 		return nil, ctx.Err()
 	case r := <-done:
 		if r.err != nil {
@@ -78,4 +74,16 @@ func readFile(ctx context.Context, in io.Reader, file string) ([]byte, error) {
 		}
 		return r.data, nil
 	}
+}
+
+func readUpTo(in io.Reader, file string) ([]byte, error) {
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	return io.ReadAll(io.LimitReader(in, maxFile+1))
 }

@@ -34,7 +34,7 @@ type options struct {
 
 const long = `Check files of manifests without a cluster: YAML, fields that do not exist, the schema and rules of the kinds of kruntimes
 and, of WorkflowRuns, Workflows and Actions, names, expressions, and what jobs need of one another. Of a directory, all
-files are checked whose names end in .yaml or .yml. Objects of other kinds are left alone.
+files are checked whose names end in .yaml or .yml. Of a List, the items are. Objects of other kinds are left alone.
 
 Each finding is a line "file:line:column: message". A warning is about what works, but should be done differently. The
 exit code is 1 when something is wrong; with --strict, also when there are warnings.`
@@ -118,21 +118,37 @@ func expand(named string) ([]string, error) {
 	if err != nil {
 		return nil, cli.Usagef("finding the manifests: %w", err)
 	}
-	if !info.IsDir() {
+	switch {
+	case info.Mode().IsRegular(), info.Mode()&fs.ModeNamedPipe != 0: // a shell's <(command) is a pipe
 		return []string{named}, nil
+	case !info.IsDir():
+		return nil, cli.Usagef("%s is neither a file nor a directory", named)
 	}
 	var files []string
+	var odd []error
 	err = filepath.WalkDir(named, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if !entry.IsDir() && slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path)) {
+		if entry.IsDir() || !slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path)) {
+			return nil
+		}
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			return err
+		case info.Mode().IsRegular():
 			files = append(files, path)
+		case !info.IsDir(): // reading it might never end
+			odd = append(odd, cli.Usagef("%s is no regular file, and was not checked", path))
 		}
 		return nil
 	})
 	if err != nil {
 		return files, cli.Usagef("finding the manifests: %w", err)
+	}
+	if len(odd) > 0 {
+		return files, errors.Join(odd...)
 	}
 	if len(files) == 0 {
 		return nil, cli.Usagef("the directory %s holds no file whose name ends in .yaml or .yml", named)
