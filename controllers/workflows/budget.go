@@ -28,6 +28,8 @@ type budget struct {
 	outputs, status int
 	// artifacts is how many names of artifacts may still come.
 	artifacts int
+	// escapes is how many bytes of the status are there only because JSON writes some characters of outputs with several.
+	escapes int
 }
 
 // newBudget takes off what a stored status holds, and what the names and messages of its jobs and steps may come to hold.
@@ -58,7 +60,9 @@ func newBudget(run *workflowsv1alpha1.WorkflowRun) *budget {
 func (b *budget) charge(values map[string]corev1alpha1.OutputValue, times int) {
 	for name, value := range values {
 		b.outputs -= times * (len(name) + len(value))
-		b.status -= times * (len(name) + escapedLength(string(value)) + perOutput)
+		escaped := escapedLength(string(value))
+		b.status -= times * (len(name) + escaped + perOutput)
+		b.escapes += times * (escaped - len(value))
 	}
 }
 
@@ -74,7 +78,7 @@ func (b *budget) take(values map[string]corev1alpha1.OutputValue) error {
 		err = fmt.Errorf("%s: all outputs of a WorkflowRun together may hold %d bytes: pass large data as files",
 			workflowsv1alpha1.WordOutputsTooLarge, workflowsv1alpha1.MaxOutputBytes)
 	case b.status < 0:
-		err = errStatusTooLarge()
+		err = b.errStatusTooLarge()
 	}
 	if err != nil {
 		b.charge(values, -1)
@@ -105,7 +109,7 @@ func (b *budget) takeArtifact(ref corev1alpha1.ArtifactRef, js *workflowsv1alpha
 		err = fmt.Errorf("%s: the jobs of a WorkflowRun may leave %d artifacts: pack several files into a directory",
 			workflowsv1alpha1.WordTooManyArtifacts, workflowsv1alpha1.MaxArtifactNames)
 	case b.status < 0:
-		err = errStatusTooLarge()
+		err = b.errStatusTooLarge()
 	default:
 		return nil
 	}
@@ -116,10 +120,14 @@ func (b *budget) takeArtifact(ref corev1alpha1.ArtifactRef, js *workflowsv1alpha
 	return err
 }
 
-// errStatusTooLarge says that a status may grow no more.
-func errStatusTooLarge() error {
-	return fmt.Errorf("%s: the status of a WorkflowRun may hold %d bytes: split it into several WorkflowRuns",
-		workflowsv1alpha1.WordStatusTooLarge, workflowsv1alpha1.MaxStatusBytes)
+// errStatusTooLarge says that a status may grow no more, and what would help.
+func (b *budget) errStatusTooLarge() error {
+	advice := "split it into several WorkflowRuns"
+	if b.status+b.escapes >= 0 {
+		advice = "outputs hold characters that JSON writes with up to six bytes (control characters, <, >, &, quotes): encode them, as base64 for example"
+	}
+	return fmt.Errorf("%s: the status of a WorkflowRun may hold %d bytes of JSON: %s",
+		workflowsv1alpha1.WordStatusTooLarge, workflowsv1alpha1.MaxStatusBytes, advice)
 }
 
 // encodedLength is the length of an artifact's JSON in a status.

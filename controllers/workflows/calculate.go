@@ -133,11 +133,18 @@ func finish(o observation, status *workflowsv1alpha1.WorkflowRunStatus, left *bu
 	end(o, status, workflowsv1alpha1.WorkflowSucceeded, workflowsv1alpha1.ReasonJobsSucceeded, "")
 }
 
-// end makes the WorkflowRun terminal.
+// end makes the WorkflowRun terminal. It ends no earlier than what is inside: the time of the decision may have been taken
+// before its children were read, and their times come from other clocks.
 func end(o observation, status *workflowsv1alpha1.WorkflowRunStatus, phase workflowsv1alpha1.WorkflowPhase, reason, message string) {
 	status.Phase = phase
 	status.Message = bounded(message)
 	status.CompletionTime = micro(o.now)
+	for _, js := range status.Jobs {
+		status.CompletionTime = later(status.CompletionTime, js.CompletionTime)
+		for i := range js.Steps {
+			status.CompletionTime = later(status.CompletionTime, js.Steps[i].CompletionTime)
+		}
+	}
 	truth := metav1.ConditionFalse
 	if phase == workflowsv1alpha1.WorkflowSucceeded {
 		truth = metav1.ConditionTrue

@@ -3,6 +3,8 @@ package workflows
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
@@ -26,6 +28,8 @@ type observation struct {
 	workspaces map[string]*workspacesv1alpha1.PersistentWorkspace
 	// unused are its other workspaces: of jobs that have ended, replaced, or made twice by a fault of the control plane.
 	unused []*workspacesv1alpha1.PersistentWorkspace
+	// deletedRuntimes are those, among the Runtimes of jobs that may have lost their workspace, which are deleted.
+	deletedRuntimes sets.Set[string]
 	// held are the children and workspaces whose creation was refused for a passing reason, and is not due again yet.
 	held map[identity]hold
 	// now is the time of the decision.

@@ -109,6 +109,9 @@ func explain(run *corev1alpha1.Run) string {
 	if text == "" {
 		text = string(run.Status.Phase)
 	}
+	if run.Status.Message == text {
+		return text
+	}
 	if run.Status.Message != "" { // It names the exit code, where there is one.
 		return text + ": " + run.Status.Message
 	}
@@ -171,4 +174,7 @@ func fail(o observation, js *workflowsv1alpha1.JobStatus, message string) {
 	js.Phase = workflowsv1alpha1.JobFailed
 	js.Message = statuspatch.Bounded(message, maxJobMessage)
 	js.CompletionTime = micro(o.now)
+	for i := range js.Steps {
+		js.CompletionTime = later(js.CompletionTime, js.Steps[i].CompletionTime)
+	}
 }

@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 )
@@ -44,6 +45,26 @@ func (r *WorkflowRunReconciler) loadWorkspaces(ctx context.Context, o *observati
 		all[i] = &list.Items[i]
 	}
 	o.assign(all)
+	return r.loadDeletedRuntimes(ctx, o)
+}
+
+// loadDeletedRuntimes finds out whether jobs lost their workspace because their Runtime was deleted.
+func (r *WorkflowRunReconciler) loadDeletedRuntimes(ctx context.Context, o *observation) error {
+	o.deletedRuntimes = sets.New[string]()
+	for name, js := range o.run.Status.Jobs {
+		if js.Phase.IsTerminal() || !o.mayHaveLost(name, &js) {
+			continue
+		}
+		job, runtime := o.run.Spec.Jobs[name], &corev1alpha1.Runtime{}
+		key := client.ObjectKey{Namespace: o.run.Namespace, Name: runtimeOf(&job)}
+		err := r.Client.Get(ctx, key, runtime, client.UnsafeDisableDeepCopy)
+		switch {
+		case apierrors.IsNotFound(err), err == nil && runtime.DeletionTimestamp != nil:
+			o.deletedRuntimes.Insert(key.Name)
+		case err != nil:
+			return fmt.Errorf("reading Runtime %s: %w", key.Name, err)
+		}
+	}
 	return nil
 }
 

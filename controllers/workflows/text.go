@@ -29,6 +29,14 @@ func micro(t time.Time) *metav1.MicroTime {
 	return &at
 }
 
+// later returns the later of two times, of which the second may be nil.
+func later(t, other *metav1.MicroTime) *metav1.MicroTime {
+	if other != nil && other.After(t.Time) {
+		return other.DeepCopy()
+	}
+	return t
+}
+
 // bounded shortens a message to what a status may hold.
 func bounded(message string) string {
 	return statuspatch.Bounded(message, workflowsv1alpha1.MaxMessageLength)

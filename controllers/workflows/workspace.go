@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -91,7 +92,10 @@ func (o *observation) standing(name string, js *workflowsv1alpha1.JobStatus) sta
 
 // loss says why a job cannot go on whose workspace cannot be used any more.
 func (o *observation) loss(job string) string {
-	why := "was lost, because its Pod is gone"
+	why, spec := "was lost, because its Pod is gone", o.run.Spec.Jobs[job]
+	if runtime := runtimeOf(&spec); o.deletedRuntimes.Has(runtime) {
+		why = fmt.Sprintf("was lost, because its Runtime %q was deleted", runtime)
+	}
 	switch w := o.workspaces[job]; {
 	case w == nil || w.IsReleased() && w.Status.Phase != workspacesv1alpha1.WorkspaceLost:
 		why = "was deleted while the job ran"
@@ -99,6 +103,17 @@ func (o *observation) loss(job string) string {
 		why = "was taken from the WorkflowRun while the job ran"
 	}
 	return workflowsv1alpha1.WordWorkspaceLost + ": the workspace of the job " + why + ": the files of its steps are gone"
+}
+
+// mayHaveLost tells whether loss may be asked for a job: it stands without its workspace, or a Run of it ended badly.
+func (o *observation) mayHaveLost(job string, js *workflowsv1alpha1.JobStatus) bool {
+	for _, step := range js.Steps {
+		child := o.children[identity{job: job, step: step.Name}]
+		if child != nil && child.Spec.Workspace != nil && child.Status.Phase.IsTerminal() && child.Status.Phase != corev1alpha1.RunSucceeded {
+			return true
+		}
+	}
+	return o.standing(job, js) == standsBereft
 }
 
 // waitsForWorkspace is what is said of a job, and of its step, whose Run cannot be placed because of the workspace.
