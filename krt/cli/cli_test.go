@@ -108,6 +108,10 @@ func TestConfiguration(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	garbage := filepath.Join(dir, "garbage")
+	if err := os.WriteFile(garbage, []byte("garbage\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	cases := map[string]struct {
 		env, kubeconfig, context, server string
 		fallback                         func() (string, bool)
@@ -126,6 +130,7 @@ func TestConfiguration(t *testing.T) {
 		"a variable and a flag":         {env: dir + "/nope", server: "https://flag:1", want: "https://flag:1"},
 		"a file that does not exist":    {kubeconfig: dir + "/nope", wantErr: "the kubeconfig " + dir + "/nope does not exist"},
 		"a context that is not there":   {env: good, context: "there", wantErr: `the kubeconfig has no context "there"`},
+		"a file that is none":           {kubeconfig: garbage, wantErr: "the kubeconfig cannot be used: error loading config file \"" + garbage + "\": it holds a string where a kubeconfig has something else"},
 		"a file that is broken":         {kubeconfig: bad, wantErr: "the kubeconfig cannot be used: error loading config file \"" + bad + "\": yaml: line 1: did not find expected node content"},
 	}
 	for name, tc := range cases {

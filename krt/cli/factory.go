@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -145,12 +146,15 @@ func (f *Factory) missingConfig(reason string) error {
 	return WithHint(&NoClusterError{Reason: reason}, "start a local cluster with `%s dev up`, or name another file with --kubeconfig or $KUBECONFIG", f.Name)
 }
 
+// goTypes is how a decoder tells in terms of Go that it met something else than expected.
+var goTypes = regexp.MustCompile(`(?:couldn't get version/kind; )?(?:json parse error: )?json: cannot unmarshal (\w+) into Go (?s:.*)$`)
+
 // badConfig says which file is wrong.
 func (f *Factory) badConfig(err error) error {
 	if errors.Is(err, fs.ErrNotExist) && set(f.ConfigFlags.KubeConfig) {
 		return f.missingConfig(fmt.Sprintf("the kubeconfig %s does not exist", *f.ConfigFlags.KubeConfig))
 	}
-	return WithHint(&NoClusterError{Reason: "the kubeconfig cannot be used: " + err.Error()},
+	return WithHint(&NoClusterError{Reason: "the kubeconfig cannot be used: " + goTypes.ReplaceAllString(err.Error(), "it holds a $1 where a kubeconfig has something else")},
 		"correct the file, or name another one with --kubeconfig")
 }
 

@@ -163,6 +163,9 @@ func (l *stepLogs) settle(sink *follow.Sink, err error) error {
 
 // nothing says why there is no output at all.
 func (l *stepLogs) nothing() error {
+	if workflowruns.Refused(l.run) {
+		return fmt.Errorf("the WorkflowRun %s has no output, for it was %s", l.run.Name, l.run.Status.Message)
+	}
 	if phase := workflowruns.Phase(l.run); phase.IsTerminal() {
 		return fmt.Errorf("the WorkflowRun %s has no such output: it ended (%s) before the step got a Pod", l.run.Name, phase)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	"kruntimes.io/kruntimes/krt/cli"
@@ -87,6 +89,11 @@ func FirstFailure(run *workflowsv1alpha1.WorkflowRun) *Failure {
 		return &Failure{Phase: string(run.Status.Phase), Message: run.Status.Message}
 	}
 	return nil
+}
+
+// Refused tells whether a WorkflowRun was not accepted: its message says why, and nothing of it is ever executed.
+func Refused(run *workflowsv1alpha1.WorkflowRun) bool {
+	return meta.IsStatusConditionFalse(run.Status.Conditions, workflowsv1alpha1.WorkflowRunConditionAccepted)
 }
 
 // isCancelling tells whether a WorkflowRun was cancelled, or is about to be.

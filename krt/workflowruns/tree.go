@@ -71,6 +71,9 @@ func (p Picture) layOut(run *workflowsv1alpha1.WorkflowRun, jobs []Item, open fu
 	phase := string(Phase(run))
 	done, all := Progress(run)
 	head := line{state: stateOf(phase, phase == phasePending), name: run.Name, phase: phase, note: fmt.Sprintf("%d/%d jobs", done, all)}
+	if Refused(run) {
+		head.note, jobs = "not accepted", nil
+	}
 	if run.Spec.CancelRequested && !Phase(run).IsTerminal() {
 		head.note += ", cancelling"
 	}
