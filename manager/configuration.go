@@ -1,11 +1,15 @@
 package manager
 
 import (
+	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 
+	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -90,6 +94,9 @@ func readConfiguration(file string) (*Configuration, error) {
 }
 
 func decodeConfiguration(raw []byte) (*Configuration, error) {
+	if err := refuseMore(raw); err != nil {
+		return nil, err
+	}
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypeWithName(configurationVersion.WithKind(configurationKind), &Configuration{})
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
@@ -105,6 +112,24 @@ func decodeConfiguration(raw []byte) (*Configuration, error) {
 		return nil, fmt.Errorf("it is a %T", object) // never: the scheme knows one kind
 	}
 	return c, nil
+}
+
+// refuseMore refuses a second document, which would be left out without a word.
+func refuseMore(raw []byte) error {
+	decoder := yaml.NewDecoder(bytes.NewReader(raw))
+	for found := 0; ; {
+		var document yaml.Node
+		err := decoder.Decode(&document)
+		switch {
+		case errors.Is(err, io.EOF), err != nil && found == 0: // what is wrong with the first one, its decoding tells
+			return nil
+		case err != nil:
+			return fmt.Errorf("after its first document: %w", err)
+		}
+		if found++; found > 1 {
+			return fmt.Errorf("line %d: a second document begins: there may be one", document.Line)
+		}
+	}
 }
 
 // complete fills the defaults in.
