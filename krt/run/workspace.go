@@ -35,7 +35,7 @@ func workspaceRefusal(err error) error {
 	if why, isRefused := strings.CutPrefix(message, fmt.Sprintf("admission webhook %q denied the request: ", useWebhook)); isRefused {
 		refusal := &refusalError{text: "the Run is refused: " + why, err: err}
 		if apierrors.IsInvalid(err) {
-			return cli.WithHint(refusal, "see the workspaces there are with `krt get workspaces`")
+			return cli.WithHint(refusal, "see which workspaces there are with `krt get workspaces`")
 		}
 		return refusal // It says what to do.
 	}

@@ -31,7 +31,7 @@ func TestWorkspaceRefusals(t *testing.T) {
 	}{
 		"there is no such workspace": {
 			err:  refused(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, denied+`spec.workspace.name: namespace "ns" has no PersistentWorkspace "w"`),
-			want: `the Run is refused: spec.workspace.name: namespace "ns" has no PersistentWorkspace "w"`, wantHint: "see the workspaces there are with `krt get workspaces`",
+			want: `the Run is refused: spec.workspace.name: namespace "ns" has no PersistentWorkspace "w"`, wantHint: "see which workspaces there are with `krt get workspaces`",
 		},
 		"a right is missing": {
 			err:  refused(http.StatusForbidden, metav1.StatusReasonForbidden, denied+`spec.workspace.name: user "ada" may not execute`),
