@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"kruntimes.io/kruntimes/krt/cli"
+	"kruntimes.io/kruntimes/krt/workflowruns"
 )
 
 const (
@@ -88,7 +89,7 @@ func (p *page) conditions(conditions []metav1.Condition) {
 	p.section("Conditions")
 	var rows [][]string
 	for _, c := range conditions {
-		rows = append(rows, []string{c.Type, string(c.Status), c.Reason, p.since(c.LastTransitionTime.Time), cli.OneLine(c.Message, lineWidth)})
+		rows = append(rows, []string{c.Type, string(c.Status), c.Reason, p.since(c.LastTransitionTime.Time), workflowruns.Flat(c.Message, lineWidth)})
 	}
 	p.table([]string{"TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"}, rows)
 }
@@ -117,7 +118,7 @@ func (p *page) events(events []corev1.Event, err error) {
 		case e.Count > 1:
 			count = fmt.Sprintf(" (%d times)", e.Count)
 		}
-		rows = append(rows, []string{p.since(eventTime(e)), e.Type, e.Reason, cli.OneLine(e.Message, lineWidth) + count})
+		rows = append(rows, []string{p.since(eventTime(e)), e.Type, e.Reason, workflowruns.Flat(e.Message, lineWidth) + count})
 	}
 	p.table([]string{"AGE", "TYPE", "REASON", "MESSAGE"}, rows)
 }

@@ -54,7 +54,11 @@ func (v *workflowRunView) text(now time.Time) string {
 		p.field("Message", status.Message)
 	}
 	done, all := workflowruns.Progress(run)
-	p.field("Jobs", fmt.Sprintf("%d of %d have ended", done, all))
+	if workflowruns.Refused(run) {
+		p.field("Jobs", fmt.Sprintf("none of %d was started: it was not accepted", all))
+	} else {
+		p.field("Jobs", fmt.Sprintf("%d of %d have ended", done, all))
+	}
 	p.field("Labels", pairs(run.Labels))
 	if owner := metav1.GetControllerOf(run); owner != nil {
 		p.field("Owner", owner.Kind+" "+owner.Name)
