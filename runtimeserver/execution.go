@@ -193,7 +193,7 @@ func (e *execution) supervisorLost(process *supervisorProcess) *runtimev1.Exited
 		e.server.refuse(fmt.Sprintf("execution %s: %s", e.id, message))
 		return e.newExited(runtimev1.ExitCause_EXIT_CAUSE_UNKILLABLE, codeUnknown, message)
 	}
-	return e.newExited(runtimev1.ExitCause_EXIT_CAUSE_SUPERVISOR_LOST, codeUnknown, "its supervisor died")
+	return e.newExited(runtimev1.ExitCause_EXIT_CAUSE_SUPERVISOR_LOST, codeUnknown, "") // the cause says it all
 }
 
 // requestStop passes a Stop on, now or as soon as there is somebody to pass it to.

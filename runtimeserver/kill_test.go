@@ -198,7 +198,7 @@ func TestAServerAsPID1(t *testing.T) {
 		t.Errorf("outcome (-want +got):\n%s", diff)
 	}
 	r.script(t, "y", "kill -9 1; kill -9 $PPID; sleep 1000") // PID 1 cannot be killed from within.
-	if rec := r.awaitExited(t, "y"); rec.exited.GetCause() != runtimev1.ExitCause_EXIT_CAUSE_SUPERVISOR_LOST {
+	if rec := r.awaitExited(t, "y"); rec.exited.GetCause() != runtimev1.ExitCause_EXIT_CAUSE_SUPERVISOR_LOST || rec.exited.GetMessage() != "" {
 		t.Errorf("got %v", rec.exited)
 	}
 
