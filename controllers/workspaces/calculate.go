@@ -33,6 +33,10 @@ const (
 // Pods are watched.
 const podRecheck = time.Minute
 
+// cleanupPatience is how long the Pod of a workspace may take to remove its directory, once nobody uses it, before people
+// are told.
+const cleanupPatience = time.Minute
+
 // decision is what becomes of a workspace.
 type decision struct {
 	// status is the desired status.
@@ -48,7 +52,8 @@ type decision struct {
 //
 //  1. One that has no Pod waits for one, and is let go when it is deleted.
 //  2. One whose Pod is gone is Lost for good. It is let go when it is deleted.
-//  3. One that is deleted is Released, and stays until runtimed of its Pod has removed directory and finalizer.
+//  3. One that is deleted is Released, and stays until runtimed of its Pod has removed directory and finalizer. If that takes
+//     too long, it says so.
 //  4. One that is Released and not deleted is deleted: its controller was stopped in between.
 //  5. All others are Bound, and are released when nobody uses them for their time to live.
 func calculate(o *observation) decision {
@@ -101,10 +106,19 @@ func lose(o *observation, d *decision) {
 	}
 }
 
-// release decides that no Run may use a workspace any more.
+// release decides that no Run may use a workspace any more. Where its Pod does not remove it in time, that is told.
 func release(o *observation, d *decision) {
 	d.status.Phase = workspacesv1alpha1.WorkspaceReleased
 	sayReleased(o, d)
+	w := o.workspace
+	if !isDeleting(w) || o.active || !controllerutil.ContainsFinalizer(w, workspacesv1alpha1.Finalizer) {
+		return
+	}
+	if left := latest(w.DeletionTimestamp.Time, o.lastUse).Add(cleanupPatience).Sub(o.now); left > 0 {
+		d.recheck = min(left, cleanupPatience)
+		return
+	}
+	sayStuck(o, d)
 }
 
 // keep decides about a Bound workspace that is to stay.

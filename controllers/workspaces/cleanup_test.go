@@ -95,6 +95,8 @@ func TestCleanupRule3ReleasedBeforeDeletion(t *testing.T) {
 	released := func(a action) outcome {
 		return onPod(func(o *outcome) { o.Phase, o.Available, o.Action = "Released", "False Released", a })
 	}
+	waits := released(actionNone)
+	waits.Recheck = time.Minute
 	retained := bound().ttl(hour).next()
 	retained.workspace.Spec.CleanupPolicy = workspacesv1alpha1.CleanupRetain
 	expect(t, cases{
@@ -102,21 +104,55 @@ func TestCleanupRule3ReleasedBeforeDeletion(t *testing.T) {
 		"Released: deletion is asked for":                      {bound().ttl(hour).next(), released(actionDelete)},
 		"Released, and in use since: there is no way back":     {bound().ttl(hour).next().inUse(), released(actionDelete)},
 		"Released, and retained since: there is no way back":   {retained, released(actionDelete)},
-		"deleted after that: the finalizer stays for runtimed": {bound().ttl(hour).next().deleted(), released(actionNone)},
-		"deleted by somebody":                                  {bound().deleted(), released(actionNone)},
-		"deleted by somebody, though Retain":                   {bound().deleted(), released(actionNone)},
+		"deleted after that: the finalizer stays for runtimed": {bound().ttl(hour).next().deleted(), waits},
+		"deleted by somebody":                                  {bound().deleted(), waits},
+		"deleted by somebody, though Retain":                   {bound().deleted(), waits},
 		"deleted by somebody while it is in use":               {bound().inUse().deleted(), released(actionNone)},
-		"deleted while the Pod is not ready: it waits":         {bound().change(notReady).deleted(), released(actionNone)},
-		"deleted while the Pod is being deleted: it waits":     {bound().change(terminating).deleted(), released(actionNone)},
+		"deleted while the Pod is not ready: it waits":         {bound().change(notReady).deleted(), waits},
+		"deleted while the Pod is being deleted: it waits":     {bound().change(terminating).deleted(), waits},
 	})
 }
 
 // TestCleanupRule4OnlyRuntimedRemovesTheFinalizer looks at a workspace that is Released, with its Pod there.
 func TestCleanupRule4OnlyRuntimedRemovesTheFinalizer(t *testing.T) {
 	w := bound().deleted().next()
-	for _, later := range []time.Duration{0, hour, 1000 * hour} {
-		if d := calculate(&w.at(now.Add(later)).observation); d.action != actionNone || !cmp.Equal(d.status, w.workspace.Status) {
-			t.Errorf("%s later: got %+v", later, outcomeOf(d))
+	for _, later := range []time.Duration{0, time.Second, time.Minute - 1, time.Minute, hour, 1000 * hour} {
+		want := onPod(func(o *outcome) { o.Phase, o.Available = "Released", "False Released" })
+		if want.Recheck = time.Minute - later; want.Recheck <= 0 {
+			want.Recheck, want.Available = 0, "False CleanupStuck"
+		}
+		if diff := cmp.Diff(want, outcomeOf(calculate(&w.at(now.Add(later)).observation))); diff != "" {
+			t.Errorf("%s later (-want +got):\n%s", later, diff)
+		}
+	}
+}
+
+// TestACleanupThatIsStuck looks at a workspace whose deletion was asked for a while ago.
+func TestACleanupThatIsStuck(t *testing.T) {
+	outcomeWith := func(reason string, recheck time.Duration) outcome {
+		return onPod(func(o *outcome) { o.Phase, o.Available, o.Recheck = "Released", "False "+reason, recheck })
+	}
+	waits := func() *world { return bound().deleted().next().at(now.Add(hour)) }
+	free := waits()
+	free.workspace.Finalizers = []string{"example.com/other"}
+	expect(t, cases{
+		"nobody uses it":                        {waits(), outcomeWith("CleanupStuck", 0)},
+		"nobody uses it, looked at again":       {waits().next(), outcomeWith("CleanupStuck", 0)},
+		"the Pod is not ready":                  {waits().change(notReady), outcomeWith("CleanupStuck", 0)},
+		"a Run uses it":                         {waits().inUse(), outcomeWith("Released", 0)},
+		"a Run has just ended":                  {waits().usedUntil(now.Add(hour - time.Second)), outcomeWith("Released", 59*time.Second)},
+		"a Run has ended by a clock far ahead":  {waits().usedUntil(now.Add(9 * hour)), outcomeWith("Released", time.Minute)},
+		"a Run ended a minute ago":              {waits().usedUntil(now.Add(hour - time.Minute)), outcomeWith("CleanupStuck", 0)},
+		"its finalizer is gone, another is not": {free, outcomeWith("Released", 0)},
+		"the Pod is gone after all":             {waits().next().gone(), lostOutcome(nil)},
+	})
+	for world, want := range map[*world]string{
+		waits():                  "its directory could not be removed yet: see the log of container runtimed of Pod a",
+		waits().change(notReady): "its directory could not be removed yet: see the log of container runtimed of Pod a, which is not ready",
+	} {
+		stuck := world.next().workspace
+		if got := stuckEvent(stuck).Note; got != want || !isStuck(stuck) {
+			t.Errorf("stuck %t, the event says %q, want %q", isStuck(stuck), got, want)
 		}
 	}
 }
@@ -152,7 +188,7 @@ func TestNothingIsWrittenWhileNothingHappens(t *testing.T) {
 		"waiting for a Runtime": pending().next(), "waiting for Pods": pending().runtime().next(), "bound": bound(),
 		"bound to a Pod that is not ready": bound().change(notReady).next(), "bound and in use": bound().inUse(),
 		"bound and idle": bound().usedUntil(now.Add(-hour)).next(), "lost": bound().gone().next(),
-		"released": bound().deleted().next(),
+		"released, and not removed": bound().deleted().next().at(now.Add(hour)).next(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := calculate(&w.at(now.Add(100 * hour)).observation)

@@ -48,7 +48,7 @@ func sayBound(o *observation, d *decision) {
 	available := no(workspacesv1alpha1.ReasonPodNotReady, "Pod "+o.pod.Name+" is not ready")
 	switch {
 	case !o.pod.DeletionTimestamp.IsZero():
-		available = no(workspacesv1alpha1.ReasonPodTerminating, "Pod "+o.pod.Name+" is being deleted, and the workspace will be lost with it")
+		available = no(workspacesv1alpha1.ReasonPodTerminating, "Pod "+o.pod.Name+" is being deleted, and the workspace will be lost with it; until then Runs go there")
 	case corev1alpha1.PodIsReady(o.pod):
 		available = yes(workspacesv1alpha1.ReasonPodReady, "Pod "+o.pod.Name+" is ready")
 	}
@@ -63,6 +63,15 @@ func sayJustBound(o *observation, d *decision) {
 // sayReleased says that a workspace, whose Pod is there, is on its way out.
 func sayReleased(o *observation, d *decision) {
 	say(o, d, boundTo(o.pod.Name), no(workspacesv1alpha1.ReasonReleased, "the workspace is being deleted, and takes no Run any more"))
+}
+
+// sayStuck says that the Pod of a workspace, which is there, has not removed the directory in time.
+func sayStuck(o *observation, d *decision) {
+	message := "its directory could not be removed yet: see the log of container " + corev1alpha1.ContainerRuntimed + " of Pod " + o.pod.Name
+	if !corev1alpha1.PodIsReady(o.pod) {
+		message += ", which is not ready"
+	}
+	say(o, d, boundTo(o.pod.Name), no(workspacesv1alpha1.ReasonCleanupStuck, message))
 }
 
 // sayLost says that a workspace is of no use any more.

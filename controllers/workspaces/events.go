@@ -14,6 +14,7 @@ import (
 const (
 	actionLosing    = "Losing"
 	actionReleasing = "Releasing"
+	actionRemoving  = "Removing"
 )
 
 // recently is how old the end of a workspace may be that is told of though nobody has seen it: a manager may have ended
@@ -45,6 +46,46 @@ func endEvents(w *workspacesv1alpha1.PersistentWorkspace) []events.Event {
 		return nil
 	}
 	return []events.Event{e}
+}
+
+// isStuck tells whether the Pod of a workspace has not removed its directory in time.
+func isStuck(w *workspacesv1alpha1.PersistentWorkspace) bool {
+	available := meta.FindStatusCondition(w.Status.Conditions, workspacesv1alpha1.WorkspaceConditionAvailable)
+	return available != nil && available.Reason == workspacesv1alpha1.ReasonCleanupStuck
+}
+
+// stuckEvent tells that the directory of a workspace could not be removed.
+func stuckEvent(w *workspacesv1alpha1.PersistentWorkspace) events.Event {
+	available := meta.FindStatusCondition(w.Status.Conditions, workspacesv1alpha1.WorkspaceConditionAvailable)
+	return events.Event{
+		Regarding: events.About(workspacesv1alpha1.GroupVersion.WithKind(workspacesv1alpha1.Kind), w),
+		Type:      corev1.EventTypeWarning, Key: workspacesv1alpha1.ReasonCleanupStuck,
+		Reason: workspacesv1alpha1.ReasonCleanupStuck, Action: actionRemoving, Note: available.Message,
+	}
+}
+
+// changeEvents tell what is new about a workspace.
+func changeEvents(before, after *workspacesv1alpha1.PersistentWorkspace) []events.Event {
+	var news []events.Event
+	if before.Status.Phase != after.Status.Phase {
+		news = endEvents(after)
+	}
+	if isStuck(after) && !isStuck(before) {
+		news = append(news, stuckEvent(after))
+	}
+	return news
+}
+
+// foundEvents tell what is to be told about a workspace that is seen for the first time.
+func foundEvents(w *workspacesv1alpha1.PersistentWorkspace, now time.Time) []events.Event {
+	var news []events.Event
+	if missed(w, now) {
+		news = endEvents(w)
+	}
+	if isStuck(w) {
+		news = append(news, stuckEvent(w))
+	}
+	return news
 }
 
 // missed tells whether the end of a workspace that is seen for the first time may not have been told.

@@ -38,6 +38,35 @@ func TestEndEvents(t *testing.T) {
 	}
 }
 
+// TestStuckEvents tells of a cleanup that is stuck when it becomes so, and once more after the manager was restarted.
+func TestStuckEvents(t *testing.T) {
+	waiting := bound().deleted().next()
+	released := waiting.workspace
+	stuck := waiting.at(now.Add(hour)).next().workspace
+	worse := waiting.change(notReady).next().workspace
+	reasons := func(told []events.Event) string {
+		text := ""
+		for _, e := range told {
+			text += e.Type + " " + e.Reason + " "
+		}
+		return text
+	}
+	for name, tc := range map[string]struct {
+		got  []events.Event
+		want string
+	}{
+		"it becomes stuck":                   {changeEvents(released, stuck), "Warning CleanupStuck "},
+		"it is stuck, and the Pod not ready": {changeEvents(stuck, worse), ""},
+		"it is released":                     {changeEvents(bound().workspace, released), "Normal Released "},
+		"a manager finds it released":        {foundEvents(released, now), "Normal Released "},
+		"a manager finds it stuck":           {foundEvents(stuck, now.Add(hour)), "Warning CleanupStuck "},
+	} {
+		if got := reasons(tc.got); got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
 func TestMissed(t *testing.T) {
 	w := bound().gone().next().workspace
 	for ago, want := range map[time.Duration]bool{0: true, 4 * time.Minute: true, 5 * time.Minute: false, time.Hour: false} {

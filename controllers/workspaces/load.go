@@ -3,6 +3,7 @@ package workspaces
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,7 +37,7 @@ func (r *PersistentWorkspaceReconciler) load(ctx context.Context, key types.Name
 			return nil, err
 		}
 	}
-	if w.IsReleased() {
+	if w.IsReleased() && !isDeleting(w) {
 		return o, nil
 	}
 	return o, r.loadUse(ctx, o)
@@ -105,7 +106,10 @@ func (r *PersistentWorkspaceReconciler) loadUse(ctx context.Context, o *observat
 		client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing the active Runs of the workspace: %w", err)
 	}
-	if o.active = len(active.Items) > 0; o.active {
+	o.active = slices.ContainsFunc(active.Items, func(run corev1alpha1.Run) bool {
+		return !isDeleting(w) || run.IsAssignedTo(w.Status.BoundPod, w.Status.BoundPodUID)
+	})
+	if o.active {
 		return nil
 	}
 	if err := r.Client.List(ctx, &ended, client.InNamespace(w.Namespace), client.MatchingFields{indexUse: endedUse(w.Name)},

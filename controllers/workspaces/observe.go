@@ -27,7 +27,8 @@ type observation struct {
 	// unwatched tells that only a live read has found the bound Pod, so that its end would not be heard of.
 	unwatched bool
 
-	// active tells that a Run which refers to the workspace has not finished. Known while the workspace is Bound or Lost.
+	// active tells that a Run which refers to the workspace has not finished. Known while the workspace is Bound or Lost, and
+	// while it is being deleted: then only Runs count that are on the bound Pod, since others never come there.
 	active bool
 	// lastUse is when the last of the Runs that refer to the workspace ended; zero when none has. Known while none is active.
 	lastUse time.Time

@@ -30,15 +30,13 @@ func (o *Observer) Start(ctx context.Context) error {
 	kind := &workspacesv1alpha1.PersistentWorkspace{}
 	return observe.Watch(ctx, o.Informers, kind, observe.Eyes[*workspacesv1alpha1.PersistentWorkspace]{
 		First: func(w *workspacesv1alpha1.PersistentWorkspace, _ bool) {
-			if missed(w, o.Clock.Now()) {
-				o.Recorder.Publish(endEvents(w)...)
-			}
+			o.Recorder.Publish(foundEvents(w, o.Clock.Now())...)
 		},
 		Changed: func(before, after *workspacesv1alpha1.PersistentWorkspace) {
 			if before.Status.Phase != after.Status.Phase {
 				phases.WithLabelValues(string(after.Status.Phase)).Inc()
-				o.Recorder.Publish(endEvents(after)...)
 			}
+			o.Recorder.Publish(changeEvents(before, after)...)
 		},
 	})
 }

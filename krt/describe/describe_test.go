@@ -145,6 +145,16 @@ func endingWorkspace() *workspacesv1alpha1.PersistentWorkspace {
 	return w
 }
 
+// stuckWorkspace is one whose Pod does not remove it.
+func stuckWorkspace() *workspacesv1alpha1.PersistentWorkspace {
+	w := endingWorkspace()
+	w.Name = "stuck"
+	w.Status.Conditions = []metav1.Condition{{Type: workspacesv1alpha1.WorkspaceConditionAvailable, Status: metav1.ConditionFalse,
+		Reason: workspacesv1alpha1.ReasonCleanupStuck, LastTransitionTime: metav1.NewTime(noon.Add(-20 * time.Second)),
+		Message: "its directory could not be removed yet: see the log of container runtimed of Pod bash-1"}}
+	return w
+}
+
 // sharer is a Run that waits for its workspace.
 func sharer() *corev1alpha1.Run {
 	run := waitingRun()
@@ -160,7 +170,7 @@ func describeAll(t *testing.T, args ...string) (string, error) {
 	var stdout bytes.Buffer
 	objects := append(append(pods(), events()...), failedRun(), waitingRun(), runningRun(), bash(),
 		retriedRun("backoff", true), retriedRun("retried", false))
-	objects = append(objects, sharedWorkspace(), endingWorkspace(), sharer())
+	objects = append(objects, sharedWorkspace(), endingWorkspace(), stuckWorkspace(), sharer())
 	orphan := waitingRun()
 	orphan.ObjectMeta, orphan.Spec.Runtime, orphan.Status = meta("orphan", time.Second), "nope", corev1alpha1.RunStatus{}
 	c := fake.NewClientBuilder().WithScheme(cli.NewScheme()).WithObjects(append(objects, orphan)...).
@@ -192,6 +202,7 @@ func TestPages(t *testing.T) {
 		"a Runtime in trouble":          {args: []string{"runtime", "bash"}, golden: "runtime.txt"},
 		"a workspace":                   {args: []string{"workspace", "release-build"}, golden: "workspace.txt"},
 		"a workspace on its way out":    {args: []string{"pws/ending"}, golden: "workspace-ending.txt"},
+		"a workspace that stays":        {args: []string{"pws/stuck"}, golden: "workspace-stuck.txt"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -80,6 +80,11 @@ func (v *workspaceView) holders() string {
 	w := v.workspace
 	isThere := w.Status.BoundPod != "" && w.Status.Phase != workspacesv1alpha1.WorkspaceLost
 	if isThere && slices.Contains(w.Finalizers, workspacesv1alpha1.Finalizer) {
+		for _, c := range w.Status.Conditions {
+			if c.Reason == workspacesv1alpha1.ReasonCleanupStuck {
+				return "; " + c.Message
+			}
+		}
 		return "; its Pod has to remove the directory, once no Run is executed there"
 	}
 	return ""

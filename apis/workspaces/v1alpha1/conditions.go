@@ -17,6 +17,7 @@ const (
 	// ReasonPodNotReady means that the bound Pod is there and not ready; Runs wait until it is.
 	ReasonPodNotReady = "PodNotReady"
 	// ReasonPodTerminating means that the bound Pod is being deleted, and the workspace will be lost with it.
+	// Until shortly before that, Runs go there.
 	ReasonPodTerminating = "PodTerminating"
 	// ReasonPodLost means that the bound Pod is gone, and the directory with it.
 	ReasonPodLost = "PodLost"
@@ -26,4 +27,7 @@ const (
 	ReasonNoReadyPods = "NoReadyPods"
 	// ReasonReleased means that the workspace is on its way out.
 	ReasonReleased = "Released"
+	// ReasonCleanupStuck means that the workspace is on its way out, and that its Pod has not removed its directory although no
+	// Run has been executed there for a minute. Also the reason of the event about it.
+	ReasonCleanupStuck = "CleanupStuck"
 )
