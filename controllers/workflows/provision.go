@@ -48,7 +48,8 @@ func (r *WorkflowRunReconciler) loadWorkspaces(ctx context.Context, o *observati
 	return r.loadDeletedRuntimes(ctx, o)
 }
 
-// loadDeletedRuntimes finds out whether jobs lost their workspace because their Runtime was deleted.
+// loadDeletedRuntimes finds out whether jobs lost their workspace because their Runtime was deleted. It asks the API server, as
+// the cache may hear of the Runtime after its Pods. That is rare: a job loses its workspace once.
 func (r *WorkflowRunReconciler) loadDeletedRuntimes(ctx context.Context, o *observation) error {
 	o.deletedRuntimes = sets.New[string]()
 	for name, js := range o.run.Status.Jobs {
@@ -57,7 +58,7 @@ func (r *WorkflowRunReconciler) loadDeletedRuntimes(ctx context.Context, o *obse
 		}
 		job, runtime := o.run.Spec.Jobs[name], &corev1alpha1.Runtime{}
 		key := client.ObjectKey{Namespace: o.run.Namespace, Name: runtimeOf(&job)}
-		err := r.Client.Get(ctx, key, runtime, client.UnsafeDisableDeepCopy)
+		err := r.Live.Get(ctx, key, runtime)
 		switch {
 		case apierrors.IsNotFound(err), err == nil && runtime.DeletionTimestamp != nil:
 			o.deletedRuntimes.Insert(key.Name)

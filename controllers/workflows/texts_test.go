@@ -58,7 +58,7 @@ func TestDeletedRuntimes(t *testing.T) {
 	here.Namespace, here.Name, leaving.Namespace, leaving.Name = "ns", "here", "ns", "leaving"
 	at := metav1.NewTime(start)
 	leaving.Finalizers, leaving.DeletionTimestamp = []string{"example.com/x"}, &at
-	r := &WorkflowRunReconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(here, leaving).Build()}
+	r := &WorkflowRunReconciler{Live: fake.NewClientBuilder().WithScheme(scheme).WithObjects(here, leaving).Build()}
 	jobs := map[string]workflowsv1alpha1.Job{}
 	for _, name := range []string{"here", "leaving", "gone", "unstarted"} {
 		jobs[name] = workflowsv1alpha1.Job{RunsOn: name, Steps: steps("a", "b")}

@@ -221,6 +221,12 @@ func TestD10LostBeforeTheFirstRunExists(t *testing.T) {
 }
 
 func TestD10LostInMidJob(t *testing.T) {
+	for name, deletesRuntime := range map[string]bool{"because its Pod is gone": false, `because its Runtime "sh" was deleted`: true} {
+		t.Run(name, func(t *testing.T) { loseInMidJob(t, name, deletesRuntime) })
+	}
+}
+
+func loseInMidJob(t *testing.T, why string, deletesRuntime bool) {
 	ns := shared.Namespace(t)
 	startAskedManager(t, ns)
 	p := startPlayer(t, ns, results(map[string]result{"build/compile": {holds: corev1alpha1.RunRunning}}))
@@ -229,12 +235,15 @@ func TestD10LostInMidJob(t *testing.T) {
 		return summary(run)["docs"] == "Succeeded" && summary(run)["build/compile"] == "Running"
 	})
 	awaitPhase(t, ns, "ci-build", workspacesv1alpha1.WorkspaceBound)
+	if deletesRuntime {
+		shared.Delete(t, &corev1alpha1.Runtime{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "sh"}})
+	}
 	shared.Delete(t, p.pod)
 	run := awaitEnd(t, ns, "ci")
 	if got := summary(run); got["build"] != "Failed" || got["deploy"] != "Skipped" || got["docs"] != "Succeeded" {
 		t.Errorf("got phases %v", got)
 	}
-	want := "WorkspaceLost: the workspace of the job was lost, because its Pod is gone: the files of its steps are gone; step compile: "
+	want := "WorkspaceLost: the workspace of the job was lost, " + why + ": the files of its steps are gone; step compile: "
 	if got := run.Status.Jobs["build"].Message; !strings.HasPrefix(got, want) {
 		t.Errorf("job build says %q, want it to begin with %q", got, want)
 	}
