@@ -49,7 +49,7 @@ func TestRunsOfLostPodsAreHandedBack(t *testing.T) {
 		stored := eventually(t, "Run r", ns, "r", &corev1alpha1.Run{}, func(*corev1alpha1.Run) bool { return true })
 		wait := stored.RetryWait(attempt + 1)
 		const bound = 5 * time.Minute // the schema's default of maxBackoff is less than an hour
-		if wait < bound || wait > bound*5/4 {
+		if wait < bound*4/5 || wait > bound {
 			t.Fatalf("the wait is %s", wait)
 		}
 		if got.NextAttemptTime == nil || got.NextAttemptTime.Time.Before(before.Add(wait)) || got.NextAttemptTime.After(time.Now().Add(wait)) {
