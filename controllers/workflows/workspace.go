@@ -81,8 +81,8 @@ func (o *observation) standing(name string, js *workflowsv1alpha1.JobStatus) sta
 	switch {
 	case hasRun && used == "":
 		return standsAlone
-	case workspace != nil && !isSpent(workspace) && metav1.IsControlledBy(workspace, o.run):
-		return standsIn // Admission lets no Run into one that somebody has taken from the WorkflowRun.
+	case workspace != nil && o.isOurs(workspace):
+		return standsIn
 	case workspace == nil && !hasRun && !o.jobWorkspaces.wants(&job):
 		return standsAlone // Its earlier Runs have been deleted since, and with this configuration they had none.
 	default:
@@ -172,10 +172,16 @@ func isSpent(w *workspacesv1alpha1.PersistentWorkspace) bool {
 	return w.IsReleased() || w.Status.Phase == workspacesv1alpha1.WorkspaceLost
 }
 
+// isOurs tells whether the Runs of a job can go on in a workspace. Admission lets none into one that somebody has taken from
+// the WorkflowRun.
+func (o *observation) isOurs(w *workspacesv1alpha1.PersistentWorkspace) bool {
+	return !isSpent(w) && metav1.IsControlledBy(w, o.run)
+}
+
 // isFit tells whether the first Run of a job can begin in a workspace: nobody has changed to whom it belongs.
 func (o *observation) isFit(w *workspacesv1alpha1.PersistentWorkspace) bool {
 	job := o.run.Spec.Jobs[jobOf(w)]
-	return !isSpent(w) && metav1.IsControlledBy(w, o.run) && w.Spec.Runtime == runtimeOf(&job)
+	return o.isOurs(w) && w.Spec.Runtime == runtimeOf(&job)
 }
 
 // jobOf is the job that a workspace was made for.
