@@ -63,7 +63,7 @@ func openArtifacts(ctx context.Context, opts Options, kept *state.Store, client 
 	go completeAccess(ctx, opts, kept, client, log)
 	return transfer.New(transfer.Options{
 		Store: store, Limits: decision.ArtifactLimits{MaxBytes: opts.Artifacts.MaxBytes, MaxCount: opts.Artifacts.MaxCount},
-		Patience: opts.Artifacts.Patience, Failed: health.Suspect, Clock: opts.Clock, Log: log,
+		Patience: opts.Artifacts.Patience, Failed: health.Suspect, Worked: health.Worked, Clock: opts.Clock, Log: log,
 	}), nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -52,6 +53,8 @@ type Reporter struct {
 	Options
 	// suspicions holds a token when the store is to be looked at at once.
 	suspicions chan struct{}
+	// isFailing tells that the last look found the store unusable.
+	isFailing atomic.Bool
 	// runtime is the name of the Runtime, once it is known.
 	runtime string
 	// answer brings what the store says; nil while it is not asked.
@@ -71,6 +74,14 @@ func (r *Reporter) Suspect() {
 	}
 }
 
+// Worked has a store that could not be used when it was looked at last looked at at once, because it has worked since. It
+// returns at once.
+func (r *Reporter) Worked() {
+	if r.isFailing.Load() {
+		r.Suspect()
+	}
+}
+
 // Run looks at the store now, and then until ctx ends.
 func (r *Reporter) Run(ctx context.Context) {
 	for {
@@ -79,6 +90,7 @@ func (r *Reporter) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		r.isFailing.Store(failure != nil)
 		if err != nil {
 			r.Log.Error(err, "Could not show the state of the artifact store")
 		}
@@ -133,26 +145,33 @@ func (r *Reporter) look(ctx context.Context) (failure, err error) {
 	return failure, r.API.ApplyRuntimeCondition(ctx, runtime, *condition)
 }
 
-// check asks the store, but not for ever. One that does not answer is not asked again before it has.
+// check asks the store, but not for ever. One that does not answer is not asked again before it has; what it says then was
+// about a question that had been given up, and counts for nothing.
 func (r *Reporter) check(ctx context.Context) error {
-	bounded, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if r.answer == nil {
-		answer := make(chan error, 1)
-		r.answer = answer
-		go func() { answer <- r.Check(bounded) }() // ends with the answer
-	}
 	timer := r.Clock.NewTimer(checkTimeout)
 	defer timer.Stop()
-	select {
-	case err := <-r.answer:
-		r.answer = nil
-		return err
-	case <-timer.C():
-		return errSilent
-	case <-ctx.Done():
-		return ctx.Err()
+	await := func() error {
+		select {
+		case err := <-r.answer:
+			r.answer = nil
+			return err
+		case <-timer.C():
+			return errSilent
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
+	if r.answer != nil {
+		if err := await(); r.answer != nil {
+			return err
+		}
+	}
+	bounded, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answer := make(chan error, 1)
+	r.answer = answer
+	go func() { answer <- r.Check(bounded) }() // ends with the answer
+	return await()
 }
 
 // errSilent is what is said of a store that says nothing.

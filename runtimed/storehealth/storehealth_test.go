@@ -208,6 +208,46 @@ func TestReporterGivesAStoreUpThatHangs(t *testing.T) {
 	}
 }
 
+// TestAnAnswerThatComesLateCountsForNothing has a store that answers its first question only when that is given up, and all
+// later ones at once.
+func TestAnAnswerThatComesLateCountsForNothing(t *testing.T) {
+	a, late := &api{runtime: withStore()}, make(chan struct{}, 1)
+	late <- struct{}{}
+	clock := clocktesting.NewFakeClock(now)
+	r := New(Options{Pod: "p", API: a, Interval: time.Hour, Retry: 5 * time.Minute, Random: func() float64 { return 0.5 },
+		Clock: clock, Log: logr.Discard(), Check: func(ctx context.Context) error {
+			select {
+			case <-late:
+				<-ctx.Done()
+				return ctx.Err()
+			default:
+				return nil
+			}
+		}})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	waitFor(t, "a word about the silence", func() bool {
+		clock.Step(10 * time.Second)
+		return len(a.messages()) > 0
+	})
+	waitFor(t, "a good word once it has worked", func() bool {
+		r.Worked()
+		return len(a.messages()) > 1
+	})
+	want := []string{"Pod p: the artifact store does not answer within 30s", "Pod p: artifacts can be kept"}
+	if diff := cmp.Diff(want, a.messages()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 func waitFor(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(time.Minute)

@@ -48,8 +48,8 @@ type Options struct {
 	Limits decision.ArtifactLimits
 	// Patience bounds how long a failing store is tried again. Within twice that time something has to move.
 	Patience time.Duration
-	// Failed is called when the store has failed. It returns at once.
-	Failed func()
+	// Failed is called when the store has failed, Worked when it has done what it was asked for. They return at once.
+	Failed, Worked func()
 	// Clock measures the waits.
 	Clock clock.Clock
 	// Log receives what is tried again.
@@ -88,6 +88,9 @@ func try[T any](ctx context.Context, m *Mover, doing string, do act[T]) (T, erro
 	var deadline time.Time
 	for {
 		result, err := watched(ctx, m, doing, do)
+		if err == nil {
+			m.Worked()
+		}
 		if err == nil || ctx.Err() != nil || isLocal(err) {
 			return result, err
 		}

@@ -48,7 +48,7 @@ func newScene(t *testing.T) *scene {
 func (s *scene) mover() *Mover {
 	return New(Options{
 		Store: s.store, Limits: decision.ArtifactLimits{MaxBytes: limit, MaxCount: 32}, Patience: time.Minute,
-		Failed: func() { s.failed.Add(1) }, Clock: s.clock, Log: logr.Discard(),
+		Failed: func() { s.failed.Add(1) }, Worked: func() {}, Clock: s.clock, Log: logr.Discard(),
 	})
 }
 
