@@ -165,8 +165,13 @@ func (k *Keeper) sweep() (left int, err error) {
 		if k.children[pid] != nil {
 			continue
 		}
-		owned := k.owners[ownerOf(pid)]
-		if !owned {
+		owner := ownerOf(pid)
+		isUnknown := owner == "" && isBecoming(pid)
+		if owner == "" && !isUnknown {
+			owner = ownerOf(pid) // it may have become another program between the two looks
+		}
+		owned := k.owners[owner]
+		if !owned && !isUnknown {
 			// An orphan that nobody has buried keeps its number, so this cannot hit a stranger.
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
@@ -190,6 +195,20 @@ func ownerOf(pid int) string {
 		}
 	}
 	return ""
+}
+
+// isBecoming tells whether a process is about to execute another program: its environment is then gone for a moment, and it may
+// be anybody's. One that has ended is not.
+func isBecoming(pid int) bool {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return false
+	}
+	// The name of the program, the second field, may hold anything. See proc_pid_stat(5).
+	_, text, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))
+	fields := bytes.Fields(text)
+	const state, envEnd = 3 - 3, 51 - 3
+	return len(fields) > envEnd && string(fields[state]) != "Z" && string(fields[state]) != "X" && string(fields[envEnd]) == "0"
 }
 
 // Close kills everything that was ever started and is left. Nothing can be started afterwards.
