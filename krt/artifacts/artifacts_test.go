@@ -216,8 +216,14 @@ func TestDownload(t *testing.T) {
 			change:  func(w *world) { w.failures["report ü.txt"] = errors.New("reading it in Pod sh-b: no such artifact") },
 			wantErr: `downloading "report ü.txt": reading it in Pod sh-b: no such artifact`},
 		"no ready Pod": {args: []string{"nightly", "empty"}, want: map[string]string{},
-			change:  func(w *world) { w.objects[2] = pod("sh-b", "sh", false) },
+			change: func(w *world) {
+				w.objects[2] = pod("sh-b", "sh", false)
+				w.objects = append(w.objects, &corev1alpha1.Runtime{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "sh"}})
+			},
 			wantErr: `downloading "empty": no Pod of Runtime sh is ready: artifacts are read through one`},
+		"no Runtime": {args: []string{"nightly", "empty"}, want: map[string]string{},
+			change:  func(w *world) { w.objects[2] = pod("sh-b", "sh", false) },
+			wantErr: `downloading "empty": Runtime sh is not there: artifacts are read through its Pods`},
 		"a name that leads elsewhere": {args: []string{"nightly"}, want: map[string]string{},
 			change: func(w *world) {
 				w.objects[0].(*corev1alpha1.Run).Status.Artifacts = []corev1alpha1.ArtifactRef{stored("../x", corev1alpha1.ArtifactFile, "")}

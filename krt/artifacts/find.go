@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
@@ -141,8 +142,7 @@ func podOf(ctx context.Context, c client.Reader, namespace, runtime string) (str
 		return !corev1alpha1.PodIsReady(&pod) || isNamed && named != runtime
 	})
 	if len(ready) == 0 {
-		return "", cli.WithHint(fmt.Errorf("no Pod of Runtime %s is ready: artifacts are read through one", runtime),
-			"see why with `krt describe runtime %[1]s -n %[2]s`, or start one with `kubectl scale runtime %[1]s -n %[2]s --replicas=1`", runtime, namespace)
+		return "", noPod(ctx, c, namespace, runtime)
 	}
 	leaves := func(pod *corev1.Pod) int {
 		if pod.DeletionTimestamp != nil {
@@ -152,4 +152,15 @@ func podOf(ctx context.Context, c client.Reader, namespace, runtime string) (str
 	}
 	slices.SortFunc(ready, func(a, b corev1.Pod) int { return cmp.Or(leaves(&a)-leaves(&b), strings.Compare(a.Name, b.Name)) })
 	return ready[0].Name, nil
+}
+
+// noPod says that artifacts cannot be read through a Pod of a Runtime, and what to do about it.
+func noPod(ctx context.Context, c client.Reader, namespace, runtime string) error {
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: runtime}, &corev1alpha1.Runtime{})
+	if apierrors.IsNotFound(err) {
+		return cli.WithHint(fmt.Errorf("Runtime %s is not there: artifacts are read through its Pods", runtime),
+			"create one of that name, with the same artifactStore")
+	}
+	return cli.WithHint(fmt.Errorf("no Pod of Runtime %s is ready: artifacts are read through one", runtime),
+		"see why with `krt describe runtime %[1]s -n %[2]s`, or start one with `kubectl scale runtime %[1]s -n %[2]s --replicas=1`", runtime, namespace)
 }
