@@ -17,7 +17,7 @@ func TestReasonsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := regexp.MustCompile("(?m)^\\| `([A-Za-z]+)` \\| (?:Failed|Timeout|Cancelled) \\|")
+	row := regexp.MustCompile("(?m)^\\| `([A-Za-z]+)` \\| (?:Failed|Timeout|Cancelled|Pending)[^|]* \\|")
 	var got []corev1alpha1.RunReason
 	for _, m := range row.FindAllStringSubmatch(string(text), -1) {
 		got = append(got, corev1alpha1.RunReason(m[1]))
