@@ -14,7 +14,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"kruntimes.io/kruntimes/artifacts/internal/beneath"
+	"kruntimes.io/kruntimes/artifacts/beneath"
 )
 
 // maxHeader is what an entry takes in an archive beside the content of the file, at most. Unit: bytes.

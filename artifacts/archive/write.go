@@ -12,7 +12,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"kruntimes.io/kruntimes/artifacts/internal/beneath"
+	"kruntimes.io/kruntimes/artifacts/beneath"
 )
 
 // WriteOptions bound what is archived.

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kruntimes.io/kruntimes/artifacts"
-	"kruntimes.io/kruntimes/artifacts/internal/beneath"
+	"kruntimes.io/kruntimes/artifacts/beneath"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/artifacts"
-	"kruntimes.io/kruntimes/artifacts/internal/beneath"
+	"kruntimes.io/kruntimes/artifacts/beneath"
 	"kruntimes.io/kruntimes/artifacts/internal/stream"
 )
 

@@ -103,7 +103,7 @@ func TestWhatIsInTheWayIsLogged(t *testing.T) {
 	}
 	want := []string{
 		"Found no directory at the path of the workspace, whose files may be left elsewhere: " +
-			"persistent: it is no directory (L---------): remove it",
+			"persistent: it is no directory, but a symbolic link: remove it",
 		"Removed workspace",
 	}
 	if diff := cmp.Diff(want, endOf(t, at, http.StatusOK)); diff != "" {

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path"
 	"syscall"
+
+	"kruntimes.io/kruntimes/artifacts/beneath"
 )
 
 // ownerRights are what the owner of a directory needs to work in it.
@@ -16,9 +18,6 @@ const ownerRights = 0o700
 
 // ErrNoDirectory tells that what lies under the name is there, and no directory: a link, a file, a pipe.
 var ErrNoDirectory = errors.New("it is no directory")
-
-// errReplaced tells that something else lay under the name when it was opened.
-var errReplaced = errors.New("it was replaced while it was opened")
 
 // MakeDirectories opens the directory at the names below root, and makes those that are not there, mode 0755. The caller
 // closes what it gets, unless there are no names: then it is root itself.
@@ -89,26 +88,15 @@ func step(in *os.Root, name string, before func(in *os.Root, name string) error,
 	if err := before(in, name); err != nil {
 		return nil, err
 	}
-	info, err := in.Lstat(name)
-	if err != nil {
-		return nil, err
+	if info, err := in.Lstat(name); err == nil && info.IsDir() {
+		adjust(in, name, info)
 	}
-	if !info.IsDir() {
-		return nil, fmt.Errorf("%w (%s): remove it", ErrNoDirectory, info.Mode().Type())
+	below, err := beneath.Directory(in, name)
+	var other *beneath.KindError
+	if errors.As(err, &other) {
+		return nil, fmt.Errorf("%w, but %s: remove it", ErrNoDirectory, beneath.Kind(other.Mode))
 	}
-	adjust(in, name, info)
-	below, err := in.OpenRoot(name)
-	if err != nil {
-		return nil, err
-	}
-	opened, err := below.Stat(".")
-	if err == nil && !os.SameFile(info, opened) {
-		err = errReplaced
-	}
-	if err != nil {
-		return nil, errors.Join(err, below.Close())
-	}
-	return below, nil
+	return below, err
 }
 
 // Links is how many names a file has.

@@ -45,12 +45,12 @@ func TestDirectories(t *testing.T) {
 		"a directory":                    {names: []string{"a", "b"}},
 		"a directory that is not there":  {names: []string{"a", "c"}, err: "a/c: "},
 		"a directory that is made":       {names: []string{"a", "c", "d"}, make: true},
-		"a link that stays inside":       {names: []string{"inside", "b"}, err: "inside: it is no directory (L---------): remove it"},
-		"a link that leads out":          {names: []string{"out", "b"}, make: true, err: "out: it is no directory (L---------): remove it"},
-		"a link that leads up":           {names: []string{"a", "up"}, err: "a/up: it is no directory (L---------): remove it"},
-		"a link that leads nowhere":      {names: []string{"dangling"}, make: true, err: "dangling: it is no directory (L---------): remove it"},
-		"a file":                         {names: []string{"file", "x"}, make: true, err: "file: it is no directory (----------): remove it"},
-		"a pipe that nobody writes to":   {names: []string{"pipe"}, err: "pipe: it is no directory (p---------): remove it"},
+		"a link that stays inside":       {names: []string{"inside", "b"}, err: "inside: it is no directory, but a symbolic link: remove it"},
+		"a link that leads out":          {names: []string{"out", "b"}, make: true, err: "out: it is no directory, but a symbolic link: remove it"},
+		"a link that leads up":           {names: []string{"a", "up"}, err: "a/up: it is no directory, but a symbolic link: remove it"},
+		"a link that leads nowhere":      {names: []string{"dangling"}, make: true, err: "dangling: it is no directory, but a symbolic link: remove it"},
+		"a file":                         {names: []string{"file", "x"}, make: true, err: "file: it is no directory, but a file: remove it"},
+		"a pipe that nobody writes to":   {names: []string{"pipe"}, err: "pipe: it is no directory, but a FIFO: remove it"},
 		"the directory above everything": {names: []string{".."}, err: "..: "},
 	}
 	for name, tc := range cases {

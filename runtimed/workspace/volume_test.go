@@ -185,11 +185,11 @@ func TestPlantedLinks(t *testing.T) {
 		link, target string
 		obstacle     string
 	}{
-		"persistent leads out":               {"persistent", "../outside", "persistent: it is no directory (L---------): remove it"},
-		"persistent leads in":                {"persistent", "other", "persistent: it is no directory (L---------): remove it"},
+		"persistent leads out":               {"persistent", "../outside", "persistent: it is no directory, but a symbolic link: remove it"},
+		"persistent leads in":                {"persistent", "other", "persistent: it is no directory, but a symbolic link: remove it"},
 		"the workspace leads out":            {"persistent/ws", "../../outside", ""},
 		"the workspace leads to another one": {"persistent/ws", "victim", ""},
-		"the owners lead out":                {".kruntimes", "../outside", ".kruntimes: it is no directory (L---------): remove it"},
+		"the owners lead out":                {".kruntimes", "../outside", ".kruntimes: it is no directory, but a symbolic link: remove it"},
 		"an owner leads out":                 {".kruntimes/workspaces/ws", "../../../outside/kept", ""},
 	}
 	for name, tc := range cases {
@@ -242,17 +242,17 @@ func (s *scene) removeDespite(want string) {
 func TestPlantedFiles(t *testing.T) {
 	for _, at := range []string{"persistent", ".kruntimes", ".kruntimes/workspaces", "persistent/ws"} {
 		for kind, plant := range map[string]func(string) error{
-			"-": func(at string) error { return os.WriteFile(at, nil, 0o600) },
-			"p": func(at string) error { return syscall.Mkfifo(at, 0o600) },
+			"file": func(at string) error { return os.WriteFile(at, nil, 0o600) },
+			"FIFO": func(at string) error { return syscall.Mkfifo(at, 0o600) },
 		} {
 			t.Run(at+" "+kind, func(t *testing.T) {
 				s := newScene(t)
 				s.prepare("ws", "1")
 				s.must(os.Rename(filepath.Join(s.path, at), filepath.Join(s.path, "moved")))
 				s.must(plant(filepath.Join(s.path, at)))
-				obstacle := at + ": it is no directory (" + kind + "---------): remove it"
+				obstacle := at + ": it is no directory, but a " + kind + ": remove it"
 				if at == "persistent/ws" {
-					obstacle = "ws: it is no directory (" + kind + "---------): remove it"
+					obstacle = "ws: it is no directory, but a " + kind + ": remove it"
 				}
 				if _, err := s.volume.Prepare("ws", "1"); err == nil || err.Error() != "preparing workspace ws: "+obstacle {
 					t.Errorf("preparing it: %v", err)

@@ -300,7 +300,7 @@ func TestRunsTakeRightsAndMoveDirectories(t *testing.T) {
 	}
 	awaitEnd(t, n.submit(t, "moves", script("mv "+persistent+" "+persistent+"-moved; ln -s persistent-moved "+persistent)))
 	run := awaitEnd(t, n.submit(t, "follows", inWorkspace("other", "true")))
-	if want := "preparing workspace other: persistent: it is no directory (L---------): remove it"; run.Status.Message != want {
+	if want := "preparing workspace other: persistent: it is no directory, but a symbolic link: remove it"; run.Status.Message != want {
 		t.Errorf("got %s: %s", run.Status.Reason, run.Status.Message)
 	}
 	n.release(t, other)
