@@ -34,6 +34,8 @@ func TestRetries(t *testing.T) {
 	s.retried("patient", s.signs()+"exit 7\n", time.Hour)
 	s.retried("lost", lives, 0, corev1alpha1.RunReasonServerLost)
 	s.waitsBecause("patient", corev1alpha1.ReasonBackoff)
+	s.phase("flaky", corev1alpha1.RunSucceeded) // before what is done to the Pod costs an attempt
+	s.phase("hopeless", corev1alpha1.RunFailed)
 	s.phase("lost", corev1alpha1.RunRunning)
 	s.kill(s.runtimeServer())
 	s.phase("lost", corev1alpha1.RunSucceeded)
