@@ -207,7 +207,7 @@ func isBecoming(pid int) bool {
 	// The name of the program, the second field, may hold anything. See proc_pid_stat(5).
 	_, text, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))
 	fields := bytes.Fields(text)
-	const state, envEnd = 3 - 3, 51 - 3
+	const state, envEnd = 0, 48 // the third and the 51st field
 	return len(fields) > envEnd && string(fields[state]) != "Z" && string(fields[state]) != "X" && string(fields[envEnd]) == "0"
 }
 

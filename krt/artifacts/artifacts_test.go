@@ -223,7 +223,7 @@ func TestDownload(t *testing.T) {
 			wantErr: `downloading "empty": no Pod of Runtime sh is ready: artifacts are read through one`},
 		"no Runtime": {args: []string{"nightly", "empty"}, want: map[string]string{},
 			change:  func(w *world) { w.objects[2] = pod("sh-b", "sh", false) },
-			wantErr: `downloading "empty": Runtime sh is not there: artifacts are read through its Pods`},
+			wantErr: `downloading "empty": there is no Runtime sh: artifacts are read through its Pods`},
 		"a name that leads elsewhere": {args: []string{"nightly"}, want: map[string]string{},
 			change: func(w *world) {
 				w.objects[0].(*corev1alpha1.Run).Status.Artifacts = []corev1alpha1.ArtifactRef{stored("../x", corev1alpha1.ArtifactFile, "")}

@@ -158,7 +158,7 @@ func podOf(ctx context.Context, c client.Reader, namespace, runtime string) (str
 func noPod(ctx context.Context, c client.Reader, namespace, runtime string) error {
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: runtime}, &corev1alpha1.Runtime{})
 	if apierrors.IsNotFound(err) {
-		return cli.WithHint(fmt.Errorf("Runtime %s is not there: artifacts are read through its Pods", runtime),
+		return cli.WithHint(fmt.Errorf("there is no Runtime %s: artifacts are read through its Pods", runtime),
 			"create one of that name, with the same artifactStore")
 	}
 	return cli.WithHint(fmt.Errorf("no Pod of Runtime %s is ready: artifacts are read through one", runtime),
