@@ -33,6 +33,9 @@ func Source(b *testing.B) *os.File {
 	if err := f.Sync(); err != nil {
 		b.Fatal(err)
 	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		b.Fatal(err)
+	}
 	return f
 }
 
