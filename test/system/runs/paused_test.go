@@ -36,7 +36,7 @@ func TestAPausedNode(t *testing.T) {
 	s.warm(r)
 
 	wakeKubelet := s.pause(s.childProcess("krt"))
-	wakePod := s.pause(runtimed.pid, server.pid)
+	wakeRuntimed, wakeScripts := s.pause(runtimed.pid), s.pause(server.pid)
 	err := admin.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: pod}}, client.GracePeriodSeconds(1))
 	if err != nil {
 		t.Fatal(err)
@@ -54,11 +54,12 @@ func TestAPausedNode(t *testing.T) {
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wakePod()
+	wakeScripts() // before runtimed, which would end the late one as well
 	s.until("the late script has ended", func() (bool, string) {
 		_, err := os.Stat(late)
 		return err == nil, fmt.Sprint(err)
 	})
+	wakeRuntimed()
 	s.until("the other script is ended", func() (bool, string) {
 		return syscall.Kill(script, 0) == syscall.ESRCH, fmt.Sprintf("process %d is there", script)
 	})
