@@ -1,8 +1,12 @@
 package artifacts
 
 import (
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
+	"io"
 	"path"
 	"strings"
 	"unicode"
@@ -15,6 +19,9 @@ import (
 
 // MaxNameBytes bounds the name of an artifact, as file systems do. Unit: bytes.
 const MaxNameBytes = 255
+
+// maxOwner bounds an owner.json. Unit: bytes.
+const maxOwner = 16 << 10
 
 // The names of which paths in a store are made.
 const (
@@ -44,6 +51,17 @@ func CheckName(name string) error {
 		return fmt.Errorf("artifact name %q holds a control character", name)
 	}
 	return nil
+}
+
+// Digest returns what a hash came to, SHA-256, as addresses of artifacts say it.
+func Digest(of hash.Hash) string { return "sha256:" + hex.EncodeToString(of.Sum(nil)) }
+
+// ReadOwner reads an owner.json, and no more of it than one may have.
+func ReadOwner(from io.Reader) (owner Owner, err error) {
+	if err := json.NewDecoder(io.LimitReader(from, maxOwner)).Decode(&owner); err != nil {
+		return owner, fmt.Errorf("decoding %s: %w", OwnerFile, err)
+	}
+	return owner, nil
 }
 
 // CheckRun tells whether run is a UID as the API server makes them: only such ones become parts of paths.

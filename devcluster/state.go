@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kruntimes.io/kruntimes/devcluster/storage"
+	"kruntimes.io/kruntimes/artifacts/beneath"
 )
 
 // State is what a running cluster tells other processes about itself.
@@ -167,7 +167,7 @@ func prepareStateDir(state string) (dirs, error) {
 	for _, path := range []string{d.etcdData(), d.logs(), d.pki(), d.pods(), d.kubeconfig(), stateFile(state)} {
 		err = errors.Join(err, os.RemoveAll(path))
 	}
-	err = errors.Join(err, storage.RemoveAll(d.volumes()))
+	err = errors.Join(err, beneath.RemoveAll(d.volumes()))
 	if err != nil {
 		return dirs{}, fmt.Errorf("removing the previous dev cluster: %w", err)
 	}
@@ -205,7 +205,7 @@ func (d dirs) clean() error {
 	for _, path := range paths {
 		errs = append(errs, os.RemoveAll(path))
 	}
-	errs = append(errs, storage.RemoveAll(d.volumes()))
+	errs = append(errs, beneath.RemoveAll(d.volumes()))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("cleaning the state directory: %w", err)
 	}

@@ -179,7 +179,7 @@ func OpenFile(dir *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	if err != nil {
 		return nil, nil, vanished(err)
 	}
-	if links(info) > 1 {
+	if beneath.Links(info) > 1 {
 		f.Close()
 		return nil, nil, ErrHardLink
 	}

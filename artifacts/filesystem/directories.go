@@ -2,7 +2,6 @@ package filesystem
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,14 +13,11 @@ import (
 
 	"kruntimes.io/kruntimes/artifacts"
 	"kruntimes.io/kruntimes/artifacts/beneath"
+	"kruntimes.io/kruntimes/artifacts/internal/stream"
 )
 
-const (
-	// batch is how many names of a directory are held at a time.
-	batch = 256
-	// maxOwner bounds an owner.json. Unit: bytes.
-	maxOwner = 16 << 10
-)
+// batch is how many names of a directory are held at a time.
+const batch = 256
 
 // errMissing tells that the directory of the store is there, and the part of it that was looked for is not.
 var errMissing = errors.New("there is no such part of the store")
@@ -124,8 +120,8 @@ func readClaim(at *os.Root, run types.UID) (artifacts.Claim, error) {
 	}
 	defer f.Close()
 	claim := artifacts.Claim{Run: run, Since: info.ModTime()}
-	if err := json.NewDecoder(io.LimitReader(f, maxOwner)).Decode(&claim.Owner); err != nil {
-		return artifacts.Claim{}, fmt.Errorf("decoding %s: %w", artifacts.OwnerFile, err)
+	if claim.Owner, err = artifacts.ReadOwner(f); err != nil {
+		return artifacts.Claim{}, err
 	}
 	return claim, nil
 }
@@ -146,7 +142,7 @@ func (s *Store) walk(ctx context.Context, yield func(artifacts.Claim, error) boo
 		entries, err := names.ReadDir(batch)
 		for _, e := range entries {
 			if ctx.Err() != nil {
-				return contentError{context.Cause(ctx)}
+				return stream.Content(context.Cause(ctx))
 			}
 			run := types.UID(e.Name())
 			if artifacts.CheckRun(run) != nil {
@@ -224,7 +220,7 @@ func empty(ctx context.Context, at *os.Root) error {
 	}
 	for _, e := range entries {
 		if ctx.Err() != nil {
-			return contentError{context.Cause(ctx)}
+			return stream.Content(context.Cause(ctx))
 		}
 		if e.Name() == artifacts.OwnerFile {
 			continue

@@ -18,12 +18,6 @@ var passing = []error{
 	syscall.ENETDOWN, syscall.ENETUNREACH, syscall.ENFILE, syscall.ESTALE, syscall.ETIMEDOUT,
 }
 
-// contentError is an error that is none of the store: of content, or of the context.
-type contentError struct{ error }
-
-// Unwrap returns the error as the content gave it.
-func (e contentError) Unwrap() error { return e.error }
-
 // rootError tells that the directory of the store cannot be opened. It is never mistaken for a part of the store that is not there.
 type rootError struct {
 	directory string
@@ -37,9 +31,9 @@ func failure(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var content contentError
+	var content stream.ContentError
 	if errors.As(err, &content) {
-		return fmt.Errorf("%s: %w", doing, content.error)
+		return fmt.Errorf("%s: %w", doing, content.Unwrap())
 	}
 	if errors.Is(err, artifacts.ErrUnclaimed) {
 		return fmt.Errorf("%s: %w", doing, err)
@@ -75,7 +69,7 @@ func told(err error) error {
 	if errors.As(err, &store) {
 		return store.Err
 	}
-	return contentError{err}
+	return stream.Content(err)
 }
 
 // reading is an artifact that is read. Its errors are those of a store.

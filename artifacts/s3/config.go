@@ -17,6 +17,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/config"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"kruntimes.io/kruntimes/artifacts/stores"
 )
 
 const (
@@ -39,22 +41,8 @@ const (
 	sessionFile   = "sessionToken"
 )
 
-// Config says where artifacts are kept.
-type Config struct {
-	// Bucket must exist.
-	Bucket string `json:"bucket"`
-	// Prefix is put before every key, with a slash after it. Default: none. Size: at most 700 bytes.
-	Prefix string `json:"prefix,omitempty"`
-	// Region of the bucket. Default: what the SDK finds, and us-east-1 where Endpoint is set.
-	Region string `json:"region,omitempty"`
-	// Endpoint is the URL of a service other than AWS. Default: AWS.
-	Endpoint string `json:"endpoint,omitempty"`
-	// ForcePathStyle puts the bucket into the path and not into the host name.
-	ForcePathStyle bool `json:"forcePathStyle,omitempty"`
-	// CredentialsDir holds the files accessKeyID, secretAccessKey and, where there is one, sessionToken. They are read for
-	// every request, so that they may change. Default: the SDK's own chain.
-	CredentialsDir string `json:"credentialsDir,omitempty"`
-}
+// Config says where artifacts are kept. The files in CredentialsDir are read for every request, so that they may change.
+type Config = stores.Bucket
 
 // New returns the store of a configuration. It sends no request. Errors: a configuration that can never work.
 func New(ctx context.Context, cfg Config) (*Store, error) {
@@ -75,11 +63,12 @@ func New(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loading the configuration of the AWS SDK: %w", err)
 	}
-	client := awss3.NewFromConfig(found, cfg.apply)
+	client := awss3.NewFromConfig(found, func(o *awss3.Options) { apply(cfg, o) })
 	return &Store{client: client, bucket: cfg.Bucket, prefix: prefix, memory: newMemory(), pace: usualPace}, nil
 }
 
-func (c Config) apply(o *awss3.Options) {
+// apply sets the options that a configuration names.
+func apply(c Config, o *awss3.Options) {
 	if c.Region != "" {
 		o.Region = c.Region
 	}

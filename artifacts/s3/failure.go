@@ -14,6 +14,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"kruntimes.io/kruntimes/artifacts"
+	"kruntimes.io/kruntimes/artifacts/internal/stream"
 )
 
 // failure tells what was not done, and why. Nil stays nil.
@@ -21,9 +22,9 @@ func failure(ctx context.Context, doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var content contentError
+	var content stream.ContentError
 	if errors.As(err, &content) {
-		return fmt.Errorf("%s: %w", doing, content.error)
+		return fmt.Errorf("%s: %w", doing, content.Unwrap())
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", doing, context.Cause(ctx))

@@ -25,12 +25,8 @@ import (
 	"kruntimes.io/kruntimes/artifacts/internal/stream"
 )
 
-const (
-	// maxOwner bounds an owner.json. Unit: bytes.
-	maxOwner = 16 << 10
-	// cleaning bounds how long is taken, after a failure, to remove what it leaves.
-	cleaning = 30 * time.Second
-)
+// cleaning bounds how long is taken, after a failure, to remove what it leaves.
+const cleaning = 30 * time.Second
 
 // Store keeps artifacts in a bucket.
 type Store struct {
@@ -73,8 +69,8 @@ func (s *Store) claimOf(ctx context.Context, run types.UID) (artifacts.Claim, er
 		return claim, missing(ctx, doing, err)
 	}
 	defer out.Body.Close()
-	if err := json.NewDecoder(io.LimitReader(out.Body, maxOwner)).Decode(&claim.Owner); err != nil {
-		return claim, failure(ctx, doing, fmt.Errorf("decoding %s: %w", artifacts.OwnerFile, err))
+	if claim.Owner, err = artifacts.ReadOwner(out.Body); err != nil {
+		return claim, failure(ctx, doing, err)
 	}
 	claim.Since = aws.ToTime(out.LastModified)
 	return claim, nil

@@ -69,12 +69,6 @@ func (m *memory) give(buffer *[]byte) {
 	m.free.Release(int64(len(*buffer)))
 }
 
-// contentError is an error of what is stored, and not of the store.
-type contentError struct{ error }
-
-// Unwrap returns the error as the content gave it.
-func (e contentError) Unwrap() error { return e.error }
-
 // uploaded says what content came to.
 type uploaded struct {
 	size   int64
@@ -95,7 +89,7 @@ func (s *Store) upload(ctx context.Context, key string, content io.Reader, maxBy
 	default:
 		err = u.inParts(ctx, first)
 	}
-	return uploaded{size: u.size, digest: stream.Digest(u.sum)}, err
+	return uploaded{size: u.size, digest: artifacts.Digest(u.sum)}, err
 }
 
 // upload reads content part by part.
@@ -120,12 +114,12 @@ func (p part) content() []byte { return (*p.buffer)[:p.size] }
 func (u *upload) read(ctx context.Context) (p part, last bool, err error) {
 	p.buffer, err = u.store.memory.take(ctx, u.partSize)
 	if err != nil {
-		return part{}, false, contentError{err}
+		return part{}, false, stream.Content(err)
 	}
 	p.size, err = stream.Fill(u.content, *p.buffer)
 	if err != nil && !stream.AtEnd(err) {
 		u.store.memory.give(p.buffer)
-		return part{}, false, contentError{err}
+		return part{}, false, stream.Content(err)
 	}
 	u.sum.Write(p.content())
 	u.size += int64(p.size)
@@ -181,7 +175,7 @@ func (u *upload) parts(ctx context.Context, id *string, next part) ([]types.Comp
 		}
 		if err == nil && len(tags) == maxParts {
 			u.store.memory.give(next.buffer)
-			err = contentError{fmt.Errorf("%w: more than %d parts of %d bytes", artifacts.ErrTooLarge, maxParts, u.partSize)}
+			err = stream.Content(fmt.Errorf("%w: more than %d parts of %d bytes", artifacts.ErrTooLarge, maxParts, u.partSize))
 		}
 		if err != nil {
 			return nil, firstOf(ctx, group.Wait(), err)

@@ -18,8 +18,8 @@ type Config struct {
 	S3 *Bucket `json:"s3,omitempty"`
 }
 
-// Bucket says where artifacts are kept in an S3-compatible service. It has the fields of s3.Config, whose package brings the
-// SDK along: a process that keeps artifacts elsewhere, or none, does without.
+// Bucket says where artifacts are kept in an S3-compatible service. It is not in package s3, which brings the SDK along: a
+// process that keeps artifacts elsewhere, or none, does without.
 type Bucket struct {
 	// Bucket must exist.
 	Bucket string `json:"bucket"`

@@ -12,7 +12,7 @@ import (
 
 func TestOpen(t *testing.T) {
 	openBucket := func(ctx context.Context, bucket stores.Bucket) (artifacts.Store, error) {
-		store, err := s3.New(ctx, s3.Config(bucket)) // both have the same fields
+		store, err := s3.New(ctx, bucket)
 		if err != nil {
 			return nil, err
 		}

@@ -12,7 +12,7 @@ import (
 
 // openBucket opens stores in buckets: this is runtimed-s3.
 var openBucket stores.Opener = func(ctx context.Context, bucket stores.Bucket) (artifacts.Store, error) {
-	store, err := s3.New(ctx, s3.Config(bucket))
+	store, err := s3.New(ctx, bucket)
 	if err != nil {
 		return nil, err
 	}

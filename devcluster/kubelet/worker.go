@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"kruntimes.io/kruntimes/devcluster/storage"
+	"kruntimes.io/kruntimes/artifacts/beneath"
 )
 
 // apiRetry is how long to wait after the API server has refused a write.
@@ -207,7 +207,7 @@ func (w *worker) anyRunning() bool {
 
 // removeDir removes everything that the Pod had on disk, also directories that were made read-only.
 func (w *worker) removeDir() {
-	if err := storage.RemoveAll(w.dir); err != nil {
+	if err := beneath.RemoveAll(w.dir); err != nil {
 		w.log.Error(err, "Could not remove the Pod's directory")
 	}
 }

@@ -5,9 +5,7 @@ package storage
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -25,6 +23,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
+
+	"kruntimes.io/kruntimes/artifacts/beneath"
 )
 
 // ClassName is the default StorageClass.
@@ -201,7 +201,7 @@ func (p *Provisioner) reclaim(ctx context.Context, name string) error {
 	if !isSpent(volume, p.dir) {
 		return nil
 	}
-	if err := RemoveAll(volume.Spec.HostPath.Path); err != nil {
+	if err := beneath.RemoveAll(volume.Spec.HostPath.Path); err != nil {
 		return fmt.Errorf("removing the directory of PersistentVolume %s: %w", name, err)
 	}
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &volume.UID}}
@@ -218,21 +218,4 @@ func isSpent(volume *corev1.PersistentVolume, dir string) bool {
 		volume.Annotations[annotationMade] == provisionerName &&
 		volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete &&
 		volume.Spec.HostPath != nil && volume.Spec.HostPath.Path == filepath.Join(dir, volume.Name)
-}
-
-// RemoveAll removes a directory with all that is in it, also what a Pod has made read-only.
-func RemoveAll(dir string) error {
-	if os.RemoveAll(dir) == nil {
-		return nil
-	}
-	walkErr := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, _ error) error {
-		if entry != nil && entry.IsDir() {
-			return os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	if err := os.RemoveAll(dir); err != nil {
-		return errors.Join(err, walkErr)
-	}
-	return nil
 }

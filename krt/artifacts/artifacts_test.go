@@ -24,6 +24,7 @@ import (
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	"kruntimes.io/kruntimes/artifacts/archive"
+	"kruntimes.io/kruntimes/artifacts/beneath"
 	"kruntimes.io/kruntimes/krt/cli"
 )
 
@@ -165,7 +166,7 @@ func (w *world) files(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { discard(w.dir) })
+	t.Cleanup(func() { _ = beneath.RemoveAll(w.dir) })
 	return found
 }
 

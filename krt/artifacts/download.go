@@ -16,6 +16,7 @@ import (
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/artifacts"
 	"kruntimes.io/kruntimes/artifacts/archive"
+	"kruntimes.io/kruntimes/artifacts/beneath"
 	"kruntimes.io/kruntimes/krt/cli"
 	"kruntimes.io/kruntimes/krt/complete"
 )
@@ -138,7 +139,7 @@ func (o *downloadOptions) one(ctx context.Context, c client.Reader, namespace st
 	if err != nil {
 		return fmt.Errorf("making a directory for what is incomplete: %w", err)
 	}
-	defer discard(making)
+	defer func() { _ = beneath.RemoveAll(making) }() // what was unpacked may be read-only
 	progress := newProgress(o.factory, e)
 	defer progress.end()
 	fill := func(out io.Writer) error {
@@ -233,20 +234,6 @@ func (o *downloadOptions) makeDirectory(ctx context.Context, path string, fill f
 		return fmt.Errorf("unpacking it: %w", err)
 	}
 	return nil
-}
-
-// discard removes a directory with all that is in it; directories that have been unpacked may be read-only.
-func discard(dir string) {
-	if os.RemoveAll(dir) == nil {
-		return
-	}
-	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, _ error) error {
-		if entry != nil && entry.IsDir() {
-			_ = os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	_ = os.RemoveAll(dir)
 }
 
 // errUnpacked ends the writing to what nobody unpacks any more.

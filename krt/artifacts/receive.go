@@ -2,13 +2,13 @@ package artifacts
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"hash"
 	"io"
 	"time"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/artifacts"
 	"kruntimes.io/kruntimes/krt/cli"
 	"kruntimes.io/kruntimes/krt/runs"
 )
@@ -32,7 +32,7 @@ func (r *received) Write(p []byte) (int, error) {
 
 // check tells whether what has been received is what was stored.
 func (r *received) check(ref corev1alpha1.ArtifactRef) error {
-	digest := "sha256:" + hex.EncodeToString(r.hash.Sum(nil))
+	digest := artifacts.Digest(r.hash)
 	switch {
 	case ref.Digest != "" && r.bytes != ref.SizeBytes:
 		return fmt.Errorf("%d bytes have arrived, and %d were stored", r.bytes, ref.SizeBytes)

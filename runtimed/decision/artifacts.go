@@ -72,7 +72,7 @@ func artifactType(e ArtifactEntry, limits ArtifactLimits) (corev1alpha1.Artifact
 	case e.Mode.IsDir():
 		return corev1alpha1.ArtifactDirectory, nil
 	case !e.Mode.IsRegular():
-		return "", fmt.Errorf("it is %s", describeMode(e.Mode))
+		return "", fmt.Errorf("it is %s", DescribeMode(e.Mode))
 	case e.Links > 1:
 		return "", fmt.Errorf("it is a hard link: the file has %d names", e.Links)
 	case e.Size > limits.MaxBytes:
@@ -81,11 +81,13 @@ func artifactType(e ArtifactEntry, limits ArtifactLimits) (corev1alpha1.Artifact
 	return corev1alpha1.ArtifactFile, nil
 }
 
-// describeMode names the kind of what is neither a file nor a directory.
-func describeMode(mode fs.FileMode) string {
+// DescribeMode names the kind of what is no regular file.
+func DescribeMode(mode fs.FileMode) string {
 	switch {
 	case mode&fs.ModeSymlink != 0:
 		return "a symbolic link"
+	case mode.IsDir():
+		return "a directory"
 	case mode&fs.ModeNamedPipe != 0:
 		return "a named pipe"
 	case mode&fs.ModeSocket != 0:

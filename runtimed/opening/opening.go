@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"syscall"
 
 	"kruntimes.io/kruntimes/artifacts/beneath"
 )
@@ -22,13 +21,13 @@ var ErrNoDirectory = errors.New("it is no directory")
 // MakeDirectories opens the directory at the names below root, and makes those that are not there, mode 0755. The caller
 // closes what it gets, unless there are no names: then it is root itself.
 func MakeDirectories(root *os.Root, names ...string) (*os.Root, error) {
-	return descend(root, names, makeDirectory, keepMode)
+	return descend(root, names, makeDirectory)
 }
 
 // Directories opens the directory at the names below root. The caller closes what it gets, unless there are no names: then
 // it is root itself.
 func Directories(root *os.Root, names ...string) (*os.Root, error) {
-	return descend(root, names, makeNothing, keepMode)
+	return descend(root, names)
 }
 
 // MakeOwnDirectories is MakeDirectories for directories that belong to us and not to user code: where user code has taken
@@ -39,8 +38,11 @@ func MakeOwnDirectories(root *os.Root, names ...string) (*os.Root, error) {
 
 // OwnDirectories is Directories for directories that belong to us, as for MakeOwnDirectories.
 func OwnDirectories(root *os.Root, names ...string) (*os.Root, error) {
-	return descend(root, names, makeNothing, giveRights)
+	return descend(root, names, giveRights)
 }
+
+// preparation is what is done about a name before the directory there is opened.
+type preparation func(in *os.Root, name string) error
 
 func makeDirectory(in *os.Root, name string) error {
 	if err := in.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -49,25 +51,21 @@ func makeDirectory(in *os.Root, name string) error {
 	return nil
 }
 
-func makeNothing(*os.Root, string) error { return nil }
-
-func keepMode(*os.Root, string, fs.FileInfo) {}
-
 // giveRights gives the owner of a directory all rights on it. Where that is not allowed, opening it tells what is wrong.
-func giveRights(in *os.Root, name string, info fs.FileInfo) {
-	if mode := info.Mode(); mode&ownerRights != ownerRights {
-		_ = in.Chmod(name, mode|ownerRights)
+func giveRights(in *os.Root, name string) error {
+	info, err := in.Lstat(name)
+	if err == nil && info.IsDir() && info.Mode()&ownerRights != ownerRights {
+		_ = in.Chmod(name, info.Mode()|ownerRights)
 	}
+	return nil
 }
 
 // descend opens one directory after the other. None may be a link, lest one that user code has put there leads to another
 // place.
-func descend(root *os.Root, names []string, before func(in *os.Root, name string) error,
-	adjust func(in *os.Root, name string, info fs.FileInfo),
-) (*os.Root, error) {
+func descend(root *os.Root, names []string, before ...preparation) (*os.Root, error) {
 	in := root
 	for i, name := range names {
-		below, err := step(in, name, before, adjust)
+		below, err := step(in, name, before)
 		if in != root {
 			err = errors.Join(err, in.Close())
 		}
@@ -82,14 +80,11 @@ func descend(root *os.Root, names []string, before func(in *os.Root, name string
 	return in, nil
 }
 
-func step(in *os.Root, name string, before func(in *os.Root, name string) error,
-	adjust func(in *os.Root, name string, info fs.FileInfo),
-) (*os.Root, error) {
-	if err := before(in, name); err != nil {
-		return nil, err
-	}
-	if info, err := in.Lstat(name); err == nil && info.IsDir() {
-		adjust(in, name, info)
+func step(in *os.Root, name string, before []preparation) (*os.Root, error) {
+	for _, prepare := range before {
+		if err := prepare(in, name); err != nil {
+			return nil, err
+		}
 	}
 	below, err := beneath.Directory(in, name)
 	var other *beneath.KindError
@@ -97,12 +92,4 @@ func step(in *os.Root, name string, before func(in *os.Root, name string) error,
 		return nil, fmt.Errorf("%w, but %s: remove it", ErrNoDirectory, beneath.Kind(other.Mode))
 	}
 	return below, err
-}
-
-// Links is how many names a file has.
-func Links(info fs.FileInfo) uint64 {
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		return uint64(stat.Nlink) //nolint:unconvert // narrower on other architectures
-	}
-	return 1
 }

@@ -80,19 +80,3 @@ func TestNoNamesAreTheRoot(t *testing.T) {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
-
-func TestLinks(t *testing.T) {
-	root := plant(t)
-	if err := root.Link("file", "other"); err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]uint64{"file": 2, "pipe": 1} {
-		info, err := root.Lstat(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := Links(info); got != want {
-			t.Errorf("%s: want %d, got %d", name, want, got)
-		}
-	}
-}

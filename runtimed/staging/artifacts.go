@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 
+	"kruntimes.io/kruntimes/artifacts/beneath"
 	"kruntimes.io/kruntimes/runtimed/decision"
 	"kruntimes.io/kruntimes/runtimed/opening"
 )
@@ -45,7 +46,7 @@ func ListArtifacts(dir *os.Root, limit int) (entries []decision.ArtifactEntry, m
 			return nil, false, fmt.Errorf("looking at artifact %q: %w", name, err)
 		}
 		entries = append(entries, decision.ArtifactEntry{
-			Name: name, Mode: info.Mode(), Size: info.Size(), Links: opening.Links(info),
+			Name: name, Mode: info.Mode(), Size: info.Size(), Links: beneath.Links(info),
 		})
 	}
 	return entries, more, nil

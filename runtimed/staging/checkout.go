@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"kruntimes.io/kruntimes/runtimed/decision"
 )
 
 // incomingName is where a checkout grows before it becomes the working directory.
@@ -93,7 +95,7 @@ func firstBytes(root *os.Root, name string) ([]byte, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("it is %s, not a regular file", describe(info.Mode()))
+		return nil, nil, fmt.Errorf("it is %s, not a regular file", decision.DescribeMode(info.Mode()))
 	}
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"kruntimes.io/kruntimes/runtimed/decision"
 	"kruntimes.io/kruntimes/runtimed/opening"
 	"kruntimes.io/kruntimes/runtimed/outputs"
 )
@@ -220,7 +221,7 @@ func (d *Directory) ReadOutputs() ([]byte, error) {
 		return nil, unreadable(err)
 	}
 	if !before.Mode().IsRegular() {
-		return nil, &outputs.Error{Message: fmt.Sprintf("the outputs file is %s, not a regular file", describe(before.Mode()))}
+		return nil, &outputs.Error{Message: fmt.Sprintf("the outputs file is %s, not a regular file", decision.DescribeMode(before.Mode()))}
 	}
 	if before.Size() > outputs.MaxFile {
 		return nil, tooLarge(before.Size())
@@ -262,20 +263,4 @@ func tooLarge(size int64) error {
 
 func unreadable(err error) error {
 	return &outputs.Error{Message: fmt.Sprintf("the outputs file cannot be read: %v", err)}
-}
-
-// describe names the kind of a file that is not regular.
-func describe(mode fs.FileMode) string {
-	switch {
-	case mode&fs.ModeSymlink != 0:
-		return "a symbolic link"
-	case mode.IsDir():
-		return "a directory"
-	case mode&fs.ModeNamedPipe != 0:
-		return "a named pipe"
-	case mode&fs.ModeSocket != 0:
-		return "a socket"
-	default:
-		return "a device"
-	}
 }

@@ -4,7 +4,6 @@ package stream
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"hash"
 	"io"
@@ -15,9 +14,6 @@ import (
 
 // chunk is how much is read, digested and written at a time. Unit: bytes.
 const chunk = 1 << 20
-
-// Digest returns what a hash came to, as addresses of artifacts say it.
-func Digest(of hash.Hash) string { return "sha256:" + hex.EncodeToString(of.Sum(nil)) }
 
 // Bound returns a reader of content that ends with the cause when ctx ends, and with ErrTooLarge after more than maxBytes.
 // Zero maxBytes: no bound.
@@ -56,11 +52,20 @@ func (e *WriteError) Error() string { return e.Err.Error() }
 // Unwrap returns the error of the writer.
 func (e *WriteError) Unwrap() error { return e.Err }
 
+// ContentError is an error that is none of the store: of what is stored, or of the context.
+type ContentError struct{ error }
+
+// Content marks an error as none of the store.
+func Content(err error) error { return ContentError{err} }
+
+// Unwrap returns the error as the content gave it.
+func (e ContentError) Unwrap() error { return e.error }
+
 // Copy writes all of content, and returns how much it was and its digest. Errors: WriteError, and those of content.
 func Copy(to io.Writer, content io.Reader) (size int64, digest string, err error) {
 	sum := sha256.New()
 	size, err = transfer(to, content, sum)
-	return size, Digest(sum), err
+	return size, artifacts.Digest(sum), err
 }
 
 // transfer digests one chunk on one processor while it is written on another.
@@ -175,7 +180,7 @@ func (v *verifier) verdict() error {
 	if ref.SizeBytes > 0 && v.source.read != ref.SizeBytes {
 		return fmt.Errorf("artifact %q has %d of its %d bytes: %w", ref.Name, v.source.read, ref.SizeBytes, artifacts.ErrDigest)
 	}
-	if got := Digest(v.sum); ref.Digest != "" && got != ref.Digest {
+	if got := artifacts.Digest(v.sum); ref.Digest != "" && got != ref.Digest {
 		return fmt.Errorf("artifact %q has digest %s, not %s: %w", ref.Name, got, ref.Digest, artifacts.ErrDigest)
 	}
 	return io.EOF

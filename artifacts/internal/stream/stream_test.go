@@ -73,7 +73,7 @@ func TestCopyTellsErrorsApart(t *testing.T) {
 	size, digest, err := stream.Copy(io.Discard, bytes.NewReader(content))
 	sum := sha256.New()
 	sum.Write(content)
-	if size != int64(len(content)) || digest != stream.Digest(sum) || err != nil {
+	if size != int64(len(content)) || digest != artifacts.Digest(sum) || err != nil {
 		t.Errorf("got size %d, digest %s and error %v", size, digest, err)
 	}
 }

@@ -1,14 +1,14 @@
 //go:build unix
 
-package archive
+package beneath
 
 import (
 	"io/fs"
 	"syscall"
 )
 
-// links is how many names a file has.
-func links(info fs.FileInfo) uint64 {
+// Links is how many names a file has.
+func Links(info fs.FileInfo) uint64 {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(stat.Nlink) //nolint:unconvert // narrower on other architectures
 	}
