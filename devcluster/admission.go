@@ -15,6 +15,7 @@ import (
 
 	"kruntimes.io/kruntimes/config"
 	"kruntimes.io/kruntimes/devcluster/ports"
+	"kruntimes.io/kruntimes/groups"
 	"kruntimes.io/kruntimes/manager"
 )
 
@@ -28,7 +29,7 @@ const (
 
 // hasAdmission tells whether there is a manager that the API server asks about Runs with a workspace.
 func (o *Options) hasAdmission() bool {
-	return !o.WithoutProduct && slices.Contains(o.Groups, manager.GroupWorkspaces)
+	return !o.WithoutProduct && slices.Contains(o.Groups, groups.Workspaces)
 }
 
 // admissionOptions say where the manager answers. Port and certificate are the cluster's, so that a manager that is started

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"kruntimes.io/kruntimes/devcluster/controlplane"
-	"kruntimes.io/kruntimes/manager"
+	"kruntimes.io/kruntimes/groups"
 )
 
 // Options says what a dev cluster consists of. The zero value of every field but Environ makes a whole cluster in
@@ -83,7 +83,7 @@ func (o *Options) complete() error {
 		o.Clock = clock.RealClock{}
 	}
 	if len(o.Groups) == 0 {
-		o.Groups = manager.DefaultGroups()
+		o.Groups = groups.All()
 	}
 	if o.StateDir == "" {
 		dir, err := DefaultStateDir(o.Environ)

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/controllers/core"
 )
 
@@ -16,8 +17,6 @@ const (
 	// maxArtifactBytes is the largest object of S3.
 	maxArtifactBytes     = 5 << 40
 	defaultArtifactBytes = 10 << 30
-	// maxArtifactCount is how many artifacts the status of a Run holds.
-	maxArtifactCount int32 = 32
 
 	minSweep                               = time.Second
 	defaultSweepInterval, maxSweepInterval = time.Hour, 24 * time.Hour
@@ -61,7 +60,7 @@ func (a *Artifacts) complete() {
 		a.MaxBytes = resource.NewQuantity(defaultArtifactBytes, resource.BinarySI)
 	}
 	if a.MaxCount == nil {
-		a.MaxCount = new(maxArtifactCount)
+		a.MaxCount = new(int32(corev1alpha1.MaxArtifacts))
 	}
 	if a.SweepInterval == nil {
 		a.SweepInterval = &metav1.Duration{Duration: defaultSweepInterval}
@@ -78,8 +77,8 @@ func (a *Artifacts) validate(path *field.Path) field.ErrorList {
 	if bytes := a.MaxBytes; bytes.Sign() <= 0 || bytes.Cmp(*most) > 0 || bytes.Cmp(*resource.NewQuantity(bytes.Value(), resource.BinarySI)) != 0 {
 		errs = append(errs, field.Invalid(path.Child("maxBytes"), bytes.String(), fmt.Sprintf("must be whole bytes from 1 to %s", most)))
 	}
-	if *a.MaxCount < 1 || *a.MaxCount > maxArtifactCount {
-		errs = append(errs, field.Invalid(path.Child("maxCount"), *a.MaxCount, fmt.Sprintf("must be from 1 to %d", maxArtifactCount)))
+	if *a.MaxCount < 1 || *a.MaxCount > corev1alpha1.MaxArtifacts {
+		errs = append(errs, field.Invalid(path.Child("maxCount"), *a.MaxCount, fmt.Sprintf("must be from 1 to %d", corev1alpha1.MaxArtifacts)))
 	}
 	for _, period := range []struct {
 		field string

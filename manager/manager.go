@@ -23,6 +23,7 @@ import (
 	"kruntimes.io/kruntimes/controllers/core"
 	"kruntimes.io/kruntimes/controllers/workflows"
 	"kruntimes.io/kruntimes/controllers/workspaces"
+	"kruntimes.io/kruntimes/groups"
 	"kruntimes.io/kruntimes/telemetry/events"
 )
 
@@ -97,10 +98,10 @@ func managerOptions(ctx context.Context, scheme *runtime.Scheme, options Options
 // cachedObjects says what the cache holds for the enabled groups.
 func cachedObjects(options Options) map[client.Object]cache.ByObject {
 	byObject := core.CacheByObject()
-	if options.enabled(GroupWorkspaces) {
+	if options.enabled(groups.Workspaces) {
 		maps.Copy(byObject, workspaces.CacheByObject())
 	}
-	if options.enabled(GroupWorkflows) {
+	if options.enabled(groups.Workflows) {
 		maps.Copy(byObject, workflows.CacheByObject())
 	}
 	return byObject
@@ -112,22 +113,22 @@ func setUp(ctx context.Context, mgr ctrl.Manager, options Options, configuration
 	if err != nil {
 		return err
 	}
-	if options.enabled(GroupCore) {
+	if options.enabled(groups.Core) {
 		if err := setUpCore(ctx, mgr, recorder, options, configuration.artifactLimits()); err != nil {
-			return fmt.Errorf("setting up group %s: %w", GroupCore, err)
+			return fmt.Errorf("setting up group %s: %w", groups.Core, err)
 		}
 	}
-	if options.enabled(GroupWorkspaces) {
+	if options.enabled(groups.Workspaces) {
 		if err := setUpWorkspaces(ctx, mgr, recorder); err != nil {
-			return fmt.Errorf("setting up group %s: %w", GroupWorkspaces, err)
+			return fmt.Errorf("setting up group %s: %w", groups.Workspaces, err)
 		}
 		if err := addAdmission(ctx, mgr, options.Admission); err != nil {
-			return fmt.Errorf("setting up group %s: %w", GroupWorkspaces, err)
+			return fmt.Errorf("setting up group %s: %w", groups.Workspaces, err)
 		}
 	}
-	if options.enabled(GroupWorkflows) {
+	if options.enabled(groups.Workflows) {
 		if err := setUpWorkflows(ctx, mgr, recorder, configuration.jobWorkspaces()); err != nil {
-			return fmt.Errorf("setting up group %s: %w", GroupWorkflows, err)
+			return fmt.Errorf("setting up group %s: %w", groups.Workflows, err)
 		}
 	}
 	return addProbes(ctx, mgr, slices.Collect(maps.Keys(cachedObjects(options))))
@@ -147,7 +148,7 @@ func setUpCore(ctx context.Context, mgr ctrl.Manager, recorder *events.Recorder,
 	runtimes := &core.RuntimeReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{},
 		NodeImage: options.NodeImage, RuntimedClusterRole: options.RuntimedClusterRole, DefaultUser: user,
 		Artifacts: artifacts}
-	if options.enabled(GroupWorkspaces) {
+	if options.enabled(groups.Workspaces) {
 		runtimes.BoundWorkspaces = workspaces.CountBound(mgr.GetClient())
 	}
 	if err := runtimes.SetupWithManager(mgr); err != nil {

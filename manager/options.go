@@ -14,16 +14,6 @@ import (
 	"kruntimes.io/kruntimes/telemetry/endpoint"
 )
 
-// The API groups that can be enabled.
-const (
-	// GroupCore is kruntimes.io: Runtime and Run.
-	GroupCore = groups.Core
-	// GroupWorkspaces is workspaces.kruntimes.io: PersistentWorkspace.
-	GroupWorkspaces = groups.Workspaces
-	// GroupWorkflows is workflows.kruntimes.io: Workflow, WorkflowRun and Action.
-	GroupWorkflows = groups.Workflows
-)
-
 const (
 	// defaultClusterRole is config.RuntimedClusterRole. A test compares them: importing config would bring kustomize along
 	// and make the program nearly twice as large.
@@ -63,7 +53,7 @@ type Options struct {
 
 // AddFlags makes the options settable on a command line, with their defaults.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&o.Groups, "groups", DefaultGroups(), "Enabled API `groups`: core, workspaces, workflows")
+	flags.StringSliceVar(&o.Groups, "groups", groups.All(), "Enabled API `groups`: core, workspaces, workflows")
 	flags.StringVar(&o.NodeImage, "node-image", "", "`Image` with runtimed and the runtime server for new and changed Runtimes")
 	flags.StringVar(&o.RuntimedClusterRole, "runtimed-cluster-role", defaultClusterRole, "`ClusterRole` that is bound to the Pods of a Runtime")
 	flags.StringVar(&o.DefaultRunAsUser, "default-run-as-user", runAsDefault, "`User` and group of Pods whose template names none, or none where the cluster assigns them")
@@ -84,8 +74,8 @@ func (o *Options) validate() error {
 	if o.NodeImage == "" {
 		errs = append(errs, errors.New("--node-image is required"))
 	}
-	if o.enabled(GroupWorkspaces) {
-		errs = append(errs, o.Admission.validate(o.enabled(GroupWorkflows)))
+	if o.enabled(groups.Workspaces) {
+		errs = append(errs, o.Admission.validate(o.enabled(groups.Workflows)))
 	}
 	_, err := o.defaultUser()
 	return errors.Join(append(errs, err, o.Metrics.Validate())...)
@@ -94,7 +84,7 @@ func (o *Options) validate() error {
 // complete fills the defaults in.
 func (o *Options) complete() {
 	if len(o.Groups) == 0 {
-		o.Groups = DefaultGroups()
+		o.Groups = groups.All()
 	}
 	o.RuntimedClusterRole = cmp.Or(o.RuntimedClusterRole, defaultClusterRole)
 	o.DefaultRunAsUser = cmp.Or(o.DefaultRunAsUser, runAsDefault)
@@ -106,12 +96,9 @@ func (o *Options) complete() {
 	o.Config.UserAgent = cmp.Or(o.Config.UserAgent, leaseName)
 }
 
-// DefaultGroups returns all groups of this version.
-func DefaultGroups() []string { return groups.All() }
-
 // enabled tells whether a group's controllers run.
 func (o *Options) enabled(group string) bool {
-	return len(o.Groups) == 0 && slices.Contains(DefaultGroups(), group) || slices.Contains(o.Groups, group)
+	return len(o.Groups) == 0 && slices.Contains(groups.All(), group) || slices.Contains(o.Groups, group)
 }
 
 // defaultUser is DefaultRunAsUser as a number; nil for "none".

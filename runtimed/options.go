@@ -15,7 +15,6 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/artifacts/stores"
-	"kruntimes.io/kruntimes/runtimed/decision"
 	"kruntimes.io/kruntimes/runtimed/executor"
 )
 
@@ -88,7 +87,7 @@ func (o ArtifactOptions) withDefaults() ArtifactOptions {
 		o.MaxBytes = 10 << 30
 	}
 	if o.MaxCount == 0 {
-		o.MaxCount = decision.MaxArtifacts
+		o.MaxCount = corev1alpha1.MaxArtifacts
 	}
 	return o
 }
@@ -99,8 +98,8 @@ func (o *ArtifactOptions) validate() error {
 	if o.MaxBytes < 0 {
 		errs = append(errs, errors.New("--artifact-max-bytes must not be negative"))
 	}
-	if o.MaxCount < 0 || o.MaxCount > decision.MaxArtifacts {
-		errs = append(errs, fmt.Errorf("--artifact-max-count must be between 1 and %d", decision.MaxArtifacts))
+	if o.MaxCount < 0 || o.MaxCount > corev1alpha1.MaxArtifacts {
+		errs = append(errs, fmt.Errorf("--artifact-max-count must be between 1 and %d", corev1alpha1.MaxArtifacts))
 	}
 	positive := func(d time.Duration, flag string) {
 		if d < 0 {

@@ -103,18 +103,21 @@ func deployment(runtime *corev1alpha1.Runtime, seen *runtimeState, s podSettings
 	if err != nil {
 		return nil, err
 	}
-	meta := childMeta(runtime)
-	meta.Annotations = map[string]string{annotationTemplate: inputs, annotationNodeImage: s.nodeImage}
-	template := podTemplate(runtime, s)
+	var template corev1.PodTemplateSpec
+	image := s.nodeImage
 	if live := seen.deployment; live != nil && live.Annotations[annotationTemplate] == inputs {
-		template = keptTemplate(live)
-		meta.Annotations[annotationNodeImage] = live.Annotations[annotationNodeImage]
+		template, image = keptTemplate(live), live.Annotations[annotationNodeImage]
+	} else {
+		template = podTemplate(runtime, s)
 	}
 	raw, err := json.Marshal(template)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the template of the Pods: %w", err)
 	}
-	meta.Annotations[annotationPodTemplate] = string(raw)
+	meta := childMeta(runtime)
+	meta.Annotations = map[string]string{
+		annotationTemplate: inputs, annotationNodeImage: image, annotationPodTemplate: string(raw),
+	}
 	return &appsv1.Deployment{
 		TypeMeta:   typeMeta("apps/v1", "Deployment"),
 		ObjectMeta: meta,

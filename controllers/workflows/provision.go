@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,9 +92,14 @@ func namesOf(list *workspacesv1alpha1.PersistentWorkspaceList) sets.Set[string] 
 // Under a quota, jobs that have to wait for others must not take what those need: theirs are created only when no other was
 // held back, and else right before their first Run, as for all jobs later on.
 func (r *WorkflowRunReconciler) provision(ctx context.Context, o *observation, d *decision) error {
-	waits := func(t workspaceTarget) bool { return d.snapshot && len(o.run.Spec.Jobs[t.job].Needs) > 0 }
-	first, later := slices.DeleteFunc(slices.Clone(d.provision), waits), slices.Clone(d.provision)
-	later = slices.DeleteFunc(later, func(t workspaceTarget) bool { return !waits(t) })
+	var first, later []workspaceTarget
+	for _, t := range d.provision {
+		if d.snapshot && len(o.run.Spec.Jobs[t.job].Needs) > 0 {
+			later = append(later, t)
+		} else {
+			first = append(first, t)
+		}
+	}
 	err := r.createWorkspaces(ctx, o, d, first)
 	if err == nil {
 		err = r.createWorkspaces(ctx, o, d, later)

@@ -13,14 +13,11 @@ import (
 	"kruntimes.io/kruntimes/statuspatch"
 )
 
-// MaxArtifacts is how many artifacts a Run may have, by the schema of its status.
-const MaxArtifacts = 32
-
 // ArtifactLimits bound what a Run may leave as artifacts.
 type ArtifactLimits struct {
 	// MaxBytes bounds each artifact. Unit: bytes.
 	MaxBytes int64
-	// MaxCount bounds how many there are; at most MaxArtifacts.
+	// MaxCount bounds how many there are; at most corev1alpha1.MaxArtifacts.
 	MaxCount int
 }
 

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"os"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
@@ -87,7 +85,7 @@ func (c *claim) collect(
 		return result, true
 	}
 	defer func() { _ = left.Close() }() // nothing was written to it
-	limits := decision.ArtifactLimits{MaxCount: decision.MaxArtifacts}
+	limits := decision.ArtifactLimits{MaxCount: corev1alpha1.MaxArtifacts}
 	if c.e.Artifacts != nil {
 		limits = c.e.Artifacts.Limits
 	}
@@ -113,28 +111,17 @@ func (c *claim) upload(
 	ctx context.Context, collection transfer.Collection, result decision.Result, start time.Time,
 ) (decision.Result, bool) {
 	began := c.e.Clock.Now()
-	bounded, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stopped := make(chan decision.StopCause, 1)
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		if cause, ok := c.awaitStopOfUpload(bounded, start); ok {
-			stopped <- cause
-			cancel()
-		}
-	})
-	refs, err := c.store(bounded, collection)
-	cancel()
-	watch.Wait()
+	var refs []corev1alpha1.ArtifactRef
+	var err error
+	await := func(ctx context.Context) (decision.StopCause, bool) { return c.awaitStopOfUpload(ctx, start) }
+	cause, isStopped := unless(ctx, await, func(ctx context.Context) { refs, err = c.store(ctx, collection) })
 	if err == nil {
 		c.log.Info("Stored artifacts", "count", len(refs), "took", c.e.Clock.Since(began).String())
 		return decision.Collected(result, refs), true
 	}
 	c.log.Info("Did not store the artifacts", "cause", err.Error())
-	select {
-	case cause := <-stopped:
+	if isStopped {
 		return decision.StoppedCollecting(result, cause, decision.Timeout(&c.current().Spec)), true
-	default:
 	}
 	return decision.NotCollected(result, err), ctx.Err() == nil
 }
@@ -191,45 +178,25 @@ func (c *claim) awaitStopOfUpload(ctx context.Context, start time.Time) (decisio
 
 // fence asks the API server's store whether the Run is still this Pod's, in this attempt.
 func (c *claim) fence(ctx context.Context) error {
-	var run *corev1alpha1.Run
-	err := c.persist(ctx, "Could not read the Run yet", func(ctx context.Context) (err error) {
-		run, err = c.e.Client.Get(ctx, c.name)
-		return err
-	})
+	backoff := apiBackoff()
+	run, err := c.reread(ctx, nil, &backoff)
 	switch {
 	case apierrors.IsNotFound(err):
 		return errNotOurs
 	case err != nil:
 		return err
-	}
-	c.update(run)
-	if !decision.IsOurs(run, c.uid, c.attempt, c.e.Pod.Name, c.e.Pod.UID) {
+	case !decision.IsOurs(run, c.uid, c.attempt, c.e.Pod.Name, c.e.Pod.UID):
 		return errNotOurs
 	}
 	return nil
 }
 
 // namespaceUID returns the UID of the namespace.
-func (c *claim) namespaceUID(ctx context.Context) (types.UID, error) {
-	var uid types.UID
-	err := c.persist(ctx, "Could not read the namespace yet", func(ctx context.Context) (err error) {
+func (c *claim) namespaceUID(ctx context.Context) (uid types.UID, err error) {
+	backoff := apiBackoff()
+	err = c.persist(ctx, nil, &backoff, "Could not read the namespace yet", func() (err error) {
 		uid, err = c.e.Client.NamespaceUID(ctx)
 		return err
 	})
 	return uid, err
-}
-
-// persist asks the API server until it answers, or says that there is nothing, or ctx ends.
-func (c *claim) persist(ctx context.Context, message string, ask func(ctx context.Context) error) error {
-	backoff := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 8, Cap: 5 * time.Second}
-	for {
-		err := ask(ctx)
-		if err == nil || apierrors.IsNotFound(err) {
-			return err
-		}
-		c.log.Error(err, message)
-		if !c.pause(ctx, nil, backoff.Step()) {
-			return err
-		}
-	}
 }

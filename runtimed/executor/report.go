@@ -53,7 +53,7 @@ type desired struct {
 // ctx or giveUp ended. A conflict leads to a new decision on what the Run has become. Everything that may pass is tried
 // again for as long as the Run is assigned to this Pod.
 func (c *claim) write(ctx context.Context, giveUp <-chan struct{}, want *desired) *corev1alpha1.Run {
-	backoff := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 8, Cap: 5 * time.Second}
+	backoff := apiBackoff()
 	run := c.current()
 	for {
 		if c.hasLeft() || !decision.IsOurs(run, c.uid, c.attempt, c.e.Pod.Name, c.e.Pod.UID) {
@@ -90,20 +90,43 @@ func (c *claim) write(ctx context.Context, giveUp <-chan struct{}, want *desired
 	}
 }
 
+// apiBackoff are the waits between two requests to an API server that does not do what it is asked for.
+func apiBackoff() wait.Backoff {
+	return wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 8, Cap: 5 * time.Second}
+}
+
 // read reads the Run; nil when it is gone, or when ctx or giveUp ended.
 func (c *claim) read(ctx context.Context, giveUp <-chan struct{}, backoff *wait.Backoff) *corev1alpha1.Run {
+	run, err := c.reread(ctx, giveUp, backoff)
+	if err != nil {
+		return nil // persist has told why
+	}
+	return run
+}
+
+// reread is read, and tells why there is no Run: it is gone, or what the API server said last.
+func (c *claim) reread(ctx context.Context, giveUp <-chan struct{}, backoff *wait.Backoff) (run *corev1alpha1.Run, err error) {
+	err = c.persist(ctx, giveUp, backoff, "Could not read the Run yet", func() (err error) {
+		run, err = c.e.Client.Get(ctx, c.name)
+		return err
+	})
+	if err == nil {
+		c.update(run)
+	}
+	return run, err
+}
+
+// persist asks the API server until it answers, or says that there is nothing, or there is nothing to wait for any more. message
+// is logged meanwhile.
+func (c *claim) persist(ctx context.Context, giveUp <-chan struct{}, backoff *wait.Backoff, message string, ask func() error) error {
 	for {
-		run, err := c.e.Client.Get(ctx, c.name)
-		switch {
-		case err == nil:
-			c.update(run)
-			return run
-		case apierrors.IsNotFound(err):
-			return nil
+		err := ask()
+		if err == nil || apierrors.IsNotFound(err) {
+			return err
 		}
-		c.log.Error(err, "Could not read the Run yet")
+		c.log.Error(err, message)
 		if !c.pause(ctx, giveUp, backoff.Step()) {
-			return nil
+			return err
 		}
 	}
 }

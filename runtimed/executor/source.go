@@ -53,25 +53,29 @@ func (c *claim) fetch(ctx context.Context, run *corev1alpha1.Run, dir *staging.D
 // unlessStopped calls act, whose context ends when the Run must not start any more. It returns false when that happened
 // before act was done, and how the Run ends, or nothing when the Run or the process left.
 func (c *claim) unlessStopped(ctx context.Context, act func(ctx context.Context) error) (*decision.Result, bool, error) {
+	var err error
+	result, isStopped := unless(ctx, c.awaitStop, func(ctx context.Context) { err = act(ctx) })
+	if isStopped {
+		return result, false, nil
+	}
+	return nil, ctx.Err() == nil, err
+}
+
+// unless calls act, and ends its context when await tells why it must stop: then it returns that, and true. The context of
+// await ends with act, at which it returns false.
+func unless[T any](ctx context.Context, await func(ctx context.Context) (T, bool), act func(ctx context.Context)) (why T, isStopped bool) {
 	bounded, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stopped := make(chan *decision.Result, 1)
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		if result, ok := c.awaitStop(bounded); ok {
-			stopped <- result
+		if why, isStopped = await(bounded); isStopped {
 			cancel()
 		}
 	})
-	err := act(bounded)
+	act(bounded)
 	cancel()
 	watch.Wait()
-	select {
-	case result := <-stopped:
-		return result, false, nil
-	default:
-	}
-	return nil, ctx.Err() == nil, err
+	return why, isStopped
 }
 
 // awaitStop waits until the Run must not start any more, and returns how it ends; nothing when it is not this Pod's any

@@ -3,10 +3,8 @@ package executor
 import (
 	"context"
 	"errors"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
@@ -22,7 +20,7 @@ func (c *claim) enter(ctx context.Context, run *corev1alpha1.Run) (*staging.Plac
 		return nil, nil, true
 	}
 	name := run.Spec.Workspace.Name
-	backoff := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 8, Cap: 5 * time.Second}
+	backoff := apiBackoff()
 	for {
 		if cause := decision.StopAsked(c.current()); cause != decision.StopNone {
 			result := decision.StoppedBeforeStart(cause)

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 )
 
@@ -15,8 +16,8 @@ const reservedDirectory = ".kruntimes"
 
 // checkArtifacts checks the artifacts that a step of the job with the given name gets; in an Action the name is empty.
 func (c *checker) checkArtifacts(path *field.Path, job string, artifacts []workflowsv1alpha1.StepArtifact) {
-	if len(artifacts) > maxArtifacts {
-		c.add(field.TooMany(path, len(artifacts), maxArtifacts))
+	if len(artifacts) > corev1alpha1.MaxArtifacts {
+		c.add(field.TooMany(path, len(artifacts), corev1alpha1.MaxArtifacts))
 	}
 	const inputsOnly = "artifacts see inputs only"
 	sees := view{inputs: c.declaredInput, steps: hidden(inputsOnly), jobs: hidden(inputsOnly)}

@@ -22,7 +22,6 @@ import (
 const (
 	maxEntries     = 64
 	maxNeeds       = workflowsv1alpha1.MaxJobs - 1
-	maxArtifacts   = 32
 	maxObjectName  = 253
 	maxEnvName     = 256
 	maxScript      = 256 << 10

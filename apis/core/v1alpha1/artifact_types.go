@@ -2,6 +2,9 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+// MaxArtifacts is how many artifacts a Run may leave, and how many a step of a WorkflowRun may get.
+const MaxArtifacts = 32
+
 // ArtifactDriver names the kind of store in which an artifact lies.
 // +kubebuilder:validation:Enum=Filesystem;S3
 type ArtifactDriver string

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/groups"
 	"kruntimes.io/kruntimes/manager"
 	"kruntimes.io/kruntimes/test/envtest/cluster"
 )
@@ -120,7 +121,7 @@ func TestAManagerThatIsNotTrustedDecidesNothing(t *testing.T) {
 	address := freeAddress(t)
 	impostor := cluster.UntrustedCertificates(t)
 	shared.StartManager(t, func(o *manager.Options) {
-		o.Groups = []string{manager.GroupCore, manager.GroupWorkspaces}
+		o.Groups = []string{groups.Core, groups.Workspaces}
 		o.Admission.Address, o.Admission.CertDir = address, impostor
 	})
 	shared.Ask(t, ns, address)

@@ -22,6 +22,7 @@ import (
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
+	"kruntimes.io/kruntimes/groups"
 	"kruntimes.io/kruntimes/manager"
 	"kruntimes.io/kruntimes/test/envtest/cluster"
 )
@@ -53,7 +54,7 @@ func startManager(t *testing.T, namespace string, change ...func(*manager.Option
 	t.Helper()
 	address := ""
 	quiet := func(o *manager.Options) {
-		o.Groups = []string{manager.GroupCore, manager.GroupWorkspaces}
+		o.Groups = []string{groups.Core, groups.Workspaces}
 		address = o.Admission.Address
 	}
 	stop = shared.StartManager(t, append([]func(*manager.Options){quiet}, change...)...)

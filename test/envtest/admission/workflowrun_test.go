@@ -10,6 +10,7 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	"kruntimes.io/kruntimes/groups"
 	"kruntimes.io/kruntimes/manager"
 	"kruntimes.io/kruntimes/test/envtest/cluster"
 )
@@ -19,7 +20,7 @@ import (
 func TestAWorkflowRunReachesItsOwnWorkspaceOnly(t *testing.T) {
 	asked := &reviews{}
 	ns := shared.Namespace(t)
-	startManager(t, ns, asked.record(t), func(o *manager.Options) { o.Groups = manager.DefaultGroups() })
+	startManager(t, ns, asked.record(t), func(o *manager.Options) { o.Groups = groups.All() })
 	shared.Create(t, newWorkspace(ns, "secret-build"))
 	asked.take()
 	mallory := newClient(t, shared.User(t, ns, "mallory", rbacv1.PolicyRule{APIGroups: []string{"workflows.kruntimes.io"},

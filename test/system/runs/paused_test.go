@@ -35,8 +35,8 @@ func TestAPausedNode(t *testing.T) {
 	s.patch(r, func(r *corev1alpha1.Runtime) { r.Spec.Replicas = new(int32(2)) })
 	s.warm(r)
 
-	wakeKubelet := s.pause(s.childProcess("krt"))
-	wakeRuntimed, wakeScripts := s.pause(runtimed.pid), s.pause(server.pid)
+	wakeKubelet := s.pause(s.childProcess("krt"), alone)
+	wakeRuntimed, wakeScripts := s.pause(runtimed.pid, childrenOf), s.pause(server.pid, childrenOf)
 	err := admin.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: pod}}, client.GracePeriodSeconds(1))
 	if err != nil {
 		t.Fatal(err)
@@ -90,8 +90,8 @@ func (s *scene) pidIn(path string) (pid int) {
 	return pid
 }
 
-// pause halts processes and all that descend from them, and returns what lets them go on.
-func (s *scene) pause(pids ...int) (wake func()) {
+// pause halts a process and what below names as its descendants, and returns what lets them go on.
+func (s *scene) pause(pid int, below func(pid int) []int) (wake func()) {
 	s.t.Helper()
 	var halted []int
 	wake = func() {
@@ -101,24 +101,19 @@ func (s *scene) pause(pids ...int) (wake func()) {
 		halted = nil
 	}
 	s.t.Cleanup(func() { wake() })
-	seen := map[int]bool{}
-	for len(pids) > 0 { // a parent is halted before its children are listed, so that it makes no more
-		pid := pids[0]
-		pids = pids[1:]
-		if seen[pid] {
-			continue
+	for pids := []int{pid}; len(pids) > 0; { // a parent is halted before its children are listed, so that it makes no more
+		next := pids[0]
+		if err := syscall.Kill(next, syscall.SIGSTOP); err != nil {
+			s.t.Fatalf("halting process %d: %v", next, err)
 		}
-		seen[pid] = true
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-			s.t.Fatalf("halting process %d: %v", pid, err)
-		}
-		halted = append(halted, pid)
-		if !strings.HasPrefix(filepath.Base(zeroSeparated(fmt.Sprintf("/proc/%d/cmdline", pid))[0]), "krt") { // the kubelet's children are all Pods
-			pids = append(pids, childrenOf(pid)...)
-		}
+		halted = append(halted, next)
+		pids = append(pids[1:], below(next)...)
 	}
 	return wake
 }
+
+// alone names no descendants: those of the kubelet are the processes of all Pods.
+func alone(int) []int { return nil }
 
 // childrenOf lists the children of a process.
 func childrenOf(pid int) (children []int) {
