@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -30,7 +31,7 @@ type RunReconciler struct {
 	// Clock tells the time of completion and of expiry.
 	Clock clock.PassiveClock
 
-	drained drainedPods
+	ends podEnds
 }
 
 // SetupWithManager registers the controller.
@@ -38,7 +39,7 @@ func (r *RunReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("run-lifecycle").
 		For(&corev1alpha1.Run{}, builder.WithPredicates(runChanges())).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.runsOfPod), builder.WithPredicates(podEndings())).
+		Watches(&corev1.Pod{}, r.podEvents(), builder.WithPredicates(podEndings())).
 		WatchesMetadata(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.runsOfNode), builder.WithPredicates(deletions())).
 		Complete(r)
 }
@@ -93,13 +94,38 @@ func podEndings() predicate.Predicate {
 	}
 }
 
-// runsOfPod finds the active Runs that are assigned to a Pod of this name, through the index, and notes how the Pod ended.
+// podEvents notes how Pods end, and has the Runs that are assigned to them looked at.
+func (r *RunReconciler) podEvents() handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	note := func(o client.Object, tell func(*corev1.Pod, clock.PassiveClock)) {
+		if pod, ok := o.(*corev1.Pod); ok {
+			tell(pod, r.Clock)
+		}
+	}
+	runs := handler.EnqueueRequestsFromMapFunc(r.runsOfPod)
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			note(e.Object, r.ends.note)
+			runs.Create(ctx, e, q)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
+				note(e.ObjectOld, r.ends.gone)
+			}
+			note(e.ObjectNew, r.ends.note)
+			runs.Update(ctx, e, q)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			note(e.Object, r.ends.gone)
+			runs.Delete(ctx, e, q)
+		},
+	}
+}
+
+// runsOfPod finds the active Runs that are assigned to a Pod of this name, through the index.
 // A Pod's end comes once: an error cannot be waited out here, and nothing but an index that nobody registered, or the end
 // of ctx, makes one.
 func (r *RunReconciler) runsOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
-	if pod, ok := pod.(*corev1.Pod); ok {
-		r.drained.note(pod, r.Clock)
-	}
 	var runs corev1alpha1.RunList
 	err := r.Client.List(ctx, &runs, client.InNamespace(pod.GetNamespace()), client.MatchingFields{indexRunPod: pod.GetName()},
 		client.UnsafeDisableDeepCopy)
@@ -129,6 +155,10 @@ func (r *RunReconciler) Reconcile(ctx context.Context, request reconcile.Request
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	var end podEnd
+	if pod == nil && run.Status.Phase.IsActive() {
+		end = r.ends.of(types.UID(run.Status.AssignedPodUID), r.Clock)
+	}
 	if pod != nil {
 		there, err := r.hasNode(ctx, pod)
 		if err != nil {
@@ -138,8 +168,7 @@ func (r *RunReconciler) Reconcile(ctx context.Context, request reconcile.Request
 			pod = nil
 		}
 	}
-	drained := run.Status.Phase.IsActive() && r.drained.has(types.UID(run.Status.AssignedPodUID), r.Clock)
-	v := judge(run, pod, drained, r.Clock.Now())
+	v := judge(run, pod, end, r.Clock.Now())
 	switch v.action {
 	case actionEnd:
 		err = r.end(ctx, run, v)
@@ -174,7 +203,11 @@ func (r *RunReconciler) podOf(ctx context.Context, run *corev1alpha1.Run) (*core
 		if isHere(run, pod, r.Clock.Now()) {
 			return pod, nil
 		}
-		r.drained.note(pod, r.Clock)
+		if reader == r.Live && string(pod.UID) == run.Status.AssignedPodUID {
+			r.ends.gone(pod, r.Clock) // It has ended, and nothing more is to be heard of it.
+			continue
+		}
+		r.ends.note(pod, r.Clock)
 	}
 	return nil, nil
 }

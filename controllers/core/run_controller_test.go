@@ -19,7 +19,7 @@ import (
 )
 
 // TestThePodOfARunMayEndUnheard has a Pod that the cache does not show, as one whose labels somebody has removed: its Run
-// is looked at again, and is ended once the API server says that the Pod is gone.
+// is looked at again, and is ended once the API server says that the Pod is gone, and no event of that has come for a while.
 func TestThePodOfARunMayEndUnheard(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), corev1alpha1.AddToScheme(scheme)); err != nil {
@@ -29,7 +29,8 @@ func TestThePodOfARunMayEndUnheard(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "p-uid"}}
 	seen := fake.NewClientBuilder().WithScheme(scheme).WithObjects(run).WithStatusSubresource(run).Build()
 	stored := fake.NewClientBuilder().WithScheme(scheme).WithObjects(pod).Build()
-	r := &RunReconciler{Client: seen, Live: stored, Clock: testingclock.NewFakePassiveClock(epoch)}
+	clock := testingclock.NewFakePassiveClock(epoch)
+	r := &RunReconciler{Client: seen, Live: stored, Clock: clock}
 	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(run)}
 	type outcome struct {
 		Phase   corev1alpha1.RunPhase
@@ -53,6 +54,8 @@ func TestThePodOfARunMayEndUnheard(t *testing.T) {
 	if err := stored.Delete(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
+	look(outcome{corev1alpha1.RunScheduled, endSettle})
+	clock.SetTime(epoch.Add(endSettle))
 	look(outcome{corev1alpha1.RunFailed, 0})
 }
 

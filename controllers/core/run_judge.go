@@ -45,17 +45,18 @@ type verdict struct {
 	recheck time.Duration
 }
 
-// judge decides what becomes of a Run. pod is the Pod that it is assigned to, and nil when that is gone; drained tells that
-// it went in order; see hasDrained.
+// judge decides what becomes of a Run. pod is the Pod that it is assigned to, and nil when that is gone; end is what is known
+// of how it went.
 //
 //  1. A finished Run is deleted when its time to live is over.
 //  2. A Run without a Pod whose end is asked for is cancelled. So is one that is being deleted and that a finalizer keeps:
 //     whoever has set that may wait for the end.
 //  3. A Run whose Pod is gone is cancelled when its end was asked for. Else it is handed back where it was assigned so late
-//     that the Pod did not start it, or where its retry policy has another attempt; else it has failed.
+//     that the Pod did not start it, or where its retry policy has another attempt; else it has failed. Which of them is
+//     known when the Pod's last events have come.
 //  4. A Run whose Pod is about to go is looked at again when the Pod's time is up, or before.
 //  5. A Run whose Pod is there is looked at again from time to time.
-func judge(run *corev1alpha1.Run, pod *corev1.Pod, drained bool, now time.Time) verdict {
+func judge(run *corev1alpha1.Run, pod *corev1.Pod, end podEnd, now time.Time) verdict {
 	switch phase := run.Status.Phase; {
 	case phase.IsTerminal():
 		return expire(run, now)
@@ -66,8 +67,10 @@ func judge(run *corev1alpha1.Run, pod *corev1.Pod, drained bool, now time.Time) 
 		return verdict{}
 	case pod == nil && endAsked(run) != "":
 		return cancelled(fmt.Sprintf("%s; its Pod %s is gone", endAsked(run), run.Status.AssignedPod))
-	case pod == nil && drained && phase == corev1alpha1.RunScheduled:
+	case pod == nil && end.drained && phase == corev1alpha1.RunScheduled:
 		return unstarted(run)
+	case pod == nil && end.unheard > 0 && phase == corev1alpha1.RunScheduled:
+		return verdict{recheck: end.unheard}
 	case pod == nil:
 		return lost(run, now)
 	case !pod.DeletionTimestamp.IsZero():

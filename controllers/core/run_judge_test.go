@@ -84,7 +84,7 @@ func TestJudge(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, judge(tc.run, tc.pod, false, epoch), cmp.AllowUnexported(verdict{})); diff != "" {
+			if diff := cmp.Diff(tc.want, judge(tc.run, tc.pod, podEnd{}, epoch), cmp.AllowUnexported(verdict{})); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)
 			}
 		})
@@ -109,8 +109,32 @@ func TestJudgeAfterThePodHasDrained(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, judge(tc.run, nil, true, epoch), cmp.AllowUnexported(verdict{})); diff != "" {
+			if diff := cmp.Diff(tc.want, judge(tc.run, nil, podEnd{drained: true}, epoch), cmp.AllowUnexported(verdict{})); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestJudgeBeforeThePodsEndWasHeardOf waits only where it matters whether the Pod had drained.
+func TestJudgeBeforeThePodsEndWasHeardOf(t *testing.T) {
+	end := podEnd{unheard: 3 * time.Second}
+	cases := map[string]struct {
+		run  *corev1alpha1.Run
+		want action
+	}{
+		"a Run that may have begun":  {runIn("Scheduled", nil), actionNone},
+		"the same, cancelled":        {runIn("Scheduled", func(r *corev1alpha1.Run) { r.Spec.CancelRequested = true }), actionEnd},
+		"a Run that certainly began": {runIn("Running", nil), actionEnd},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := judge(tc.run, nil, end, epoch)
+			if got.action != tc.want {
+				t.Errorf("action %d, want %d", got.action, tc.want)
+			}
+			if got.action == actionNone && got.recheck != end.unheard {
+				t.Errorf("it is looked at again in %s, want %s", got.recheck, end.unheard)
 			}
 		})
 	}
@@ -154,12 +178,12 @@ func TestVerdictsFollowTheTable(t *testing.T) {
 		for i := range 4 {
 			cancelled, drained := i%2 == 1, i >= 2
 			run := runIn(phase, func(r *corev1alpha1.Run) { r.Spec.CancelRequested = cancelled })
-			v := judge(run, nil, drained, epoch)
+			v := judge(run, nil, podEnd{drained: drained}, epoch)
 			if _, ok := run.HandedBackUnstarted(corev1alpha1.AttemptEnd{}); v.unstarted && !ok {
 				t.Errorf("a Run in %s (cancelled: %t) is handed back, which it refuses", phase, cancelled)
 			}
 			run.Spec.RetryPolicy = &corev1alpha1.RetryPolicy{MaxAttempts: 2}
-			if again := judge(run, nil, drained, epoch); again.action == actionHandBack &&
+			if again := judge(run, nil, podEnd{drained: drained}, epoch); again.action == actionHandBack &&
 				!corev1alpha1.CanTransition(phase, corev1alpha1.RunPending, corev1alpha1.WriterLifecycle) {
 				t.Errorf("a Run is handed back from %s, which the table refuses", phase)
 			}

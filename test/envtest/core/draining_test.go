@@ -37,10 +37,21 @@ func endRuntimed(t *testing.T, pod *corev1.Pod, exitCode int32) {
 	}
 }
 
+// awaitWatching waits until the manager works on Runs, which it does once it knows all Pods: what ended before, it never
+// hears of.
+func awaitWatching(t *testing.T) {
+	t.Helper()
+	run := newRun(shared.Namespace(t), "r")
+	run.Spec.CancelRequested = true
+	shared.Create(t, run)
+	awaitEnd(t, run.Namespace, run.Name)
+}
+
 // TestRunsThatAreAssignedTooLate has a scheduler that did not know that the Pod was being deleted, and assigns a Run after
 // runtimed has looked for the last time. It lost nothing, since nothing was started.
 func TestRunsThatAreAssignedTooLate(t *testing.T) {
 	startManager(t)
+	awaitWatching(t)
 	cases := map[string]func(*testing.T, *corev1alpha1.Run, *corev1.Pod){
 		"the Pod is there still": func(t *testing.T, run *corev1alpha1.Run, pod *corev1.Pod) {
 			endRuntimed(t, pod, 0)

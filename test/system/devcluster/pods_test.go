@@ -321,9 +321,12 @@ func TestReadinessFollowsTheProbeOnAPortOfItsOwn(t *testing.T) {
 	pods := []*corev1.Pod{createPod(t, ns, podOf(server())), createPod(t, ns, podOf(server()))}
 	for _, pod := range pods {
 		awaitReady(t, pod)
-		if line := logs(t, pod, &corev1.PodLogOptions{}); !strings.HasPrefix(line, "serving 127.0.0.1:") {
-			t.Errorf("the server says %q, want an address of the loopback interface", line)
-		}
+		eventually(t, "the server names an address of the loopback interface", func() error {
+			if line := logs(t, pod, &corev1.PodLogOptions{}); !strings.HasPrefix(line, "serving 127.0.0.1:") {
+				return fmt.Errorf("it says %q", line)
+			}
+			return nil
+		})
 	}
 	mustExec(t, pods[0], "touch unready")
 	awaitPod(t, pods[0], "the Pod is not ready any more", func(p *corev1.Pod) bool { return !isReady(p) })

@@ -2,6 +2,7 @@ package devcluster
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -58,9 +59,12 @@ func TestAClaimHoldsWhatPodsWrite(t *testing.T) {
 	if _, err := claims.Get(t.Context(), "data", metav1.GetOptions{}); err != nil {
 		t.Errorf("the claim is gone though a Pod uses it: %v", err)
 	}
-	if diff := cmp.Diff("hello\n", logs(t, second, &corev1.PodLogOptions{})); diff != "" {
-		t.Errorf("what the second Pod read (-want +got):\n%s", diff)
-	}
+	eventually(t, "the second Pod has printed what it read", func() error {
+		if diff := cmp.Diff("hello\n", logs(t, second, &corev1.PodLogOptions{})); diff != "" {
+			return fmt.Errorf("output (-want +got):\n%s", diff)
+		}
+		return nil
+	})
 	for _, pod := range []string{first.Name, second.Name} {
 		if err := api.CoreV1().Pods(ns).Delete(t.Context(), pod, *metav1.NewDeleteOptions(0)); err != nil {
 			t.Fatal(err)
