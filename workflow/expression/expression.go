@@ -98,6 +98,8 @@ type part struct {
 	text string
 	// reference is an index of references, or textOnly.
 	reference int
+	// end is where the expression of a reference ends in the text that was read. Unit: bytes.
+	end int
 }
 
 const textOnly = -1

@@ -88,7 +88,7 @@ func (p *parser) expression(start int) int {
 		return end
 	}
 	reference.Position = p.locate(start)
-	p.parts = append(p.parts, part{reference: len(p.references)})
+	p.parts = append(p.parts, part{reference: len(p.references), end: end})
 	p.references = append(p.references, reference)
 	return end
 }

@@ -24,10 +24,10 @@ func (c *checker) checkArtifacts(path *field.Path, job string, artifacts []workf
 	taken := make(map[string]bool, len(artifacts))
 	for i, a := range artifacts {
 		path := path.Index(i)
-		if from, known := c.checkText(path.Child("from"), a.From, maxPath, sees); known {
+		if from, known := c.checkText(path.Child("from"), a.From, MaxPathLength, sees); known {
 			c.checkFrom(path.Child("from"), job, from)
 		}
-		target, known := c.checkText(path.Child("path"), a.Path, maxPath, sees)
+		target, known := c.checkText(path.Child("path"), a.Path, MaxPathLength, sees)
 		if !known {
 			target = a.Path
 		}

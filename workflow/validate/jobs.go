@@ -79,7 +79,7 @@ func (c *checker) checkInlineJob(path *field.Path, name string, job *workflowsv1
 	inputsOnly := view{inputs: c.declaredInput, steps: hidden("runs-on sees inputs only"), jobs: hidden("runs-on sees inputs only")}
 	if job.RunsOn == "" {
 		c.add(field.Required(path.Child("runs-on"), "a job with steps needs runs-on, the name of a Runtime"))
-	} else if runtime, known := c.checkText(path.Child("runs-on"), job.RunsOn, maxObjectName, inputsOnly); known {
+	} else if runtime, known := c.checkText(path.Child("runs-on"), job.RunsOn, MaxObjectNameLength, inputsOnly); known {
 		c.checkObjectName(path.Child("runs-on"), "Runtime", runtime)
 	}
 	if len(job.With) > 0 && job.Uses == "" {

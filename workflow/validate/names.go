@@ -41,9 +41,9 @@ func withArticle(noun string) string {
 
 // checkObjectName checks the name of an object of the same namespace.
 func (c *checker) checkObjectName(path *field.Path, kind, name string) {
-	if len(name) > maxObjectName || !objectNamePattern.MatchString(name) {
+	if len(name) > MaxObjectNameLength || !objectNamePattern.MatchString(name) {
 		c.addf(field.ErrorTypeInvalid, path, name, "must be the name of %s of the same namespace: lower-case letters, digits, '-' and '.', up to %d characters",
-			withArticle(kind), maxObjectName)
+			withArticle(kind), MaxObjectNameLength)
 	}
 }
 
@@ -62,7 +62,7 @@ func (c *checker) checkEnv(path *field.Path, env map[string]workflowsv1alpha1.En
 		if strings.ContainsRune(string(env[name]), 0) {
 			c.addf(field.ErrorTypeInvalid, path, "", "a variable cannot hold a NUL byte")
 		}
-		c.checkText(path, string(env[name]), maxValue, sees)
+		c.checkText(path, string(env[name]), MaxValueLength, sees)
 	}
 }
 
@@ -72,7 +72,7 @@ func (c *checker) checkWith(path *field.Path, with map[string]workflowsv1alpha1.
 	for _, name := range slices.Sorted(maps.Keys(with)) {
 		path := path.Key(name)
 		c.checkName(path, "input", name, workflowsv1alpha1.MaxNameLength)
-		c.checkText(path, string(with[name]), maxValue, sees)
+		c.checkText(path, string(with[name]), MaxValueLength, sees)
 	}
 }
 

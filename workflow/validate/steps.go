@@ -39,7 +39,7 @@ func (c *checker) checkStep(path *field.Path, job string, step *workflowsv1alpha
 		c.checkActionCall(path, step, sees)
 		return
 	}
-	c.checkText(path.Child("run"), step.Run, maxScript, sees)
+	c.checkText(path.Child("run"), step.Run, MaxScriptLength, sees)
 	c.checkEnv(path.Child("env"), step.Env, sees)
 	if len(step.With) > 0 && step.Uses == "" {
 		c.add(field.Forbidden(path.Child("with"), "with belongs to a step with uses: hand values to a script with env"))

@@ -33,6 +33,11 @@ func (p Passage) MarshalJSON() ([]byte, error) {
 	return nil, errors.New("a passage is text for people")
 }
 
+// TextError returns what is wrong inside the text at path as the error of a field. Its bad value is a Passage.
+func TextError(path *field.Path, e expression.Error) *field.Error {
+	return field.Invalid(path, Passage{Position: e.Position, Expression: e.Expression}, e.Message)
+}
+
 // rule says why a reference cannot be read where it stands, or is empty.
 type rule func(expression.Reference) string
 
@@ -70,7 +75,7 @@ func (c *checker) checkText(path *field.Path, text string, maxLength int, sees v
 	}
 	slices.SortStableFunc(problems, func(a, b expression.Error) int { return a.Offset - b.Offset })
 	for _, p := range problems {
-		c.addf(field.ErrorTypeInvalid, path, Passage{Position: p.Position, Expression: p.Expression}, "%s", p.Message)
+		c.add(TextError(path, p))
 	}
 	if !template.IsConstant() {
 		return "", false
@@ -124,6 +129,12 @@ func (c *checker) outputNeededBy(name string) rule {
 		}
 		return c.outputOfAnyJob(r)
 	}
+}
+
+// NotNeeded says why a job cannot read from another, or is empty. The jobs are those of one definition, of the given kind.
+func NotNeeded(kind string, jobs map[string]workflowsv1alpha1.Job, job, other string) string {
+	c := checker{kind: kind, jobs: jobs}
+	return c.notNeeded(job, other)
 }
 
 // notNeeded says why the job with the given name cannot read from another, or is empty.

@@ -18,15 +18,23 @@ import (
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 )
 
+// Bounds of texts that may hold expressions, as they stand in the schema. Unit: characters, expressions included.
+const (
+	// MaxObjectNameLength bounds the names of Runtimes, Workflows and Actions.
+	MaxObjectNameLength = 253
+	// MaxScriptLength bounds the script of a step.
+	MaxScriptLength = 256 << 10
+	// MaxValueLength bounds values: of variables, of inputs and of outputs.
+	MaxValueLength = 32 << 10
+	// MaxPathLength bounds where an artifact comes from, and its path.
+	MaxPathLength = 1024
+)
+
 // Bounds of the schema that have no name there. Unit: entries, or characters of a text.
 const (
 	maxEntries     = 64
 	maxNeeds       = workflowsv1alpha1.MaxJobs - 1
-	maxObjectName  = 253
 	maxEnvName     = 256
-	maxScript      = 256 << 10
-	maxValue       = 32 << 10
-	maxPath        = 1024
 	maxDescription = 1024
 	// maxArtifactName is in bytes, as a Run's status bounds it.
 	maxArtifactName = 255
@@ -94,7 +102,7 @@ func OutputContract(annotations map[string]string, jobs map[string]workflowsv1al
 		}
 		count, size = count+1, size+len(key)+len(annotations[key])
 		c.checkName(path.Key(key), "output", name, workflowsv1alpha1.MaxWorkflowOutputNameLength)
-		c.checkText(path.Key(key), annotations[key], maxValue, see)
+		c.checkText(path.Key(key), annotations[key], MaxValueLength, see)
 	}
 	if count > workflowsv1alpha1.MaxOutputs {
 		c.addf(field.ErrorTypeTooMany, path, count, "a WorkflowRun declares up to %d outputs, and this one declares %d", workflowsv1alpha1.MaxOutputs, count)
@@ -172,7 +180,7 @@ func (c *checker) checkInputs(path *field.Path) {
 		if input.Required {
 			c.add(field.Forbidden(path.Child("default"), "an input is either required or has a default: remove one of them"))
 		}
-		c.checkLength(path.Child("default"), *input.Default, maxValue)
+		c.checkLength(path.Child("default"), *input.Default, MaxValueLength)
 		if strings.Contains(*input.Default, "${{") {
 			c.add(field.Forbidden(path.Child("default"), "a default is taken as it is and holds no expressions: write ${{ inputs.NAME }} where the input is used"))
 		}
@@ -184,7 +192,7 @@ func (c *checker) checkOutputs(path *field.Path, outputs map[string]workflowsv1a
 	for _, name := range slices.Sorted(maps.Keys(outputs)) {
 		path := path.Key(name)
 		c.checkName(path, "output", name, maxName)
-		c.checkText(path.Child("value"), outputs[name].Value, maxValue, sees)
+		c.checkText(path.Child("value"), outputs[name].Value, MaxValueLength, sees)
 		c.checkLength(path.Child("description"), outputs[name].Description, maxDescription)
 	}
 }
@@ -201,9 +209,15 @@ func (c *checker) addf(kind field.ErrorType, path *field.Path, value any, format
 	c.add(&field.Error{Type: kind, Field: path.String(), BadValue: value, Detail: fmt.Sprintf(format, args...)})
 }
 
-// sorted returns the errors by path, in which numbers count as numbers: steps[2] comes before steps[10].
+// Sort puts errors into the order in which this package reports them: by path, in which numbers count as numbers, so
+// that steps[2] comes before steps[10]. Those of one path keep their order.
+func Sort(errs field.ErrorList) {
+	slices.SortStableFunc(errs, func(a, b *field.Error) int { return comparePaths(a.Field, b.Field) })
+}
+
+// sorted returns the errors in their order, the last one for those that were left out.
 func (c *checker) sorted() field.ErrorList {
-	slices.SortStableFunc(c.errors, func(a, b *field.Error) int { return comparePaths(a.Field, b.Field) })
+	Sort(c.errors)
 	if c.more > 0 {
 		return append(c.errors, field.Invalid(field.NewPath("spec"), field.OmitValueType{}, fmt.Sprintf("and %d more errors", c.more)))
 	}
