@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -47,7 +48,11 @@ func find(ctx context.Context, c client.Reader, namespace string, target cli.Tar
 		if err != nil {
 			return nil, err
 		}
-		h.ended, h.entries = run.Status.Phase.IsTerminal(), entriesOfJobs(run)
+		family, err := workflowruns.Load(ctx, c, run)
+		if err != nil {
+			return nil, err // else the Runtimes of what calls left would not be known
+		}
+		h.ended, h.entries = run.Status.Phase.IsTerminal(), entriesOfJobs(family)
 		return h, nil
 	}
 	run, err := runs.Get(ctx, c, namespace, target.Name)
@@ -62,16 +67,35 @@ func find(ctx context.Context, c client.Reader, namespace string, target cli.Tar
 	return h, nil
 }
 
-// entriesOfJobs are the artifacts of the jobs of a WorkflowRun, by job and name.
-func entriesOfJobs(run *workflowsv1alpha1.WorkflowRun) []entry {
+// entriesOfJobs are the artifacts of the jobs of a WorkflowRun, by job and name. Those of a call are what its jobs left.
+func entriesOfJobs(family workflowruns.Family) []entry {
+	run := family.Run
 	var entries []entry
 	for _, job := range slices.Sorted(maps.Keys(run.Status.Jobs)) {
 		kept := run.Status.Jobs[job].Artifacts
 		for _, name := range slices.Sorted(maps.Keys(kept)) {
-			entries = append(entries, entry{Name: job + "/" + name, Runtime: runtimeOf(run.Spec.Jobs[job].RunsOn), Artifact: kept[name]})
+			entries = append(entries, entry{Name: job + "/" + name, Runtime: makerOf(family, run, job, kept[name]), Artifact: kept[name]})
 		}
 	}
 	return entries
+}
+
+// makerOf is the Runtime whose Pods reach an artifact of a job: the job's own or, of a call, that of the job inside that left
+// it. It is empty where it cannot be told.
+func makerOf(family workflowruns.Family, run *workflowsv1alpha1.WorkflowRun, job string, ref corev1alpha1.ArtifactRef) string {
+	if run.Spec.Jobs[job].Uses == "" {
+		return runtimeOf(run.Spec.Jobs[job].RunsOn)
+	}
+	child := family.Child(run, job)
+	if child == nil {
+		return ""
+	}
+	for _, inner := range slices.Backward(workflowruns.Order(child.Spec.Jobs)) { // of several under one name, the last one counts
+		if kept, found := child.Status.Jobs[inner].Artifacts[ref.Name]; found && equality.Semantic.DeepEqual(kept, ref) {
+			return makerOf(family, child, inner, ref)
+		}
+	}
+	return ""
 }
 
 // runtimeOf is the Runtime of a job; empty where it cannot be told.

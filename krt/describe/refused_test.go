@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	"kruntimes.io/kruntimes/krt/workflowruns"
 )
 
 // Of a WorkflowRun that was not accepted no job shows as one that waits, and no condition with a line break written out.
@@ -34,7 +35,7 @@ Conditions
   TYPE       STATUS   REASON        SINCE   MESSAGE
   Accepted   False    InvalidJobs   60s     a; b
 `
-	if diff := cmp.Diff(want, (&workflowRunView{run: run}).text(noon)); diff != "" {
+	if diff := cmp.Diff(want, (&workflowRunView{family: workflowruns.Alone(run)}).text(noon)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

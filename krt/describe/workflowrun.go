@@ -10,25 +10,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	"kruntimes.io/kruntimes/krt/runs"
 	"kruntimes.io/kruntimes/krt/workflowruns"
 )
 
 // workflowRunView is a WorkflowRun and what was read along with it.
 type workflowRunView struct {
-	run       *workflowsv1alpha1.WorkflowRun
+	family workflowruns.Family
+	// familyErr is why calls are missing.
+	familyErr error
 	events    []corev1.Event
 	eventsErr error
 }
 
-// loadWorkflowRun reads a WorkflowRun and the events about it.
+// loadWorkflowRun reads a WorkflowRun, those of its calls, and the events about it.
 func loadWorkflowRun(ctx context.Context, c client.Reader, key client.ObjectKey) (*workflowRunView, error) {
 	run, err := workflowruns.Get(ctx, c, key.Namespace, key.Name)
 	if err != nil {
 		return nil, err
 	}
-	view := &workflowRunView{run: run}
+	view := &workflowRunView{}
+	view.family, view.familyErr = workflowruns.Load(ctx, c, run)
 	view.events, view.eventsErr = eventsOf(ctx, c, run)
 	return view, nil
 }
@@ -36,7 +38,7 @@ func loadWorkflowRun(ctx context.Context, c client.Reader, key client.ObjectKey)
 // text puts the view into words.
 func (v *workflowRunView) text(now time.Time) string {
 	p := &page{now: now}
-	run, status := v.run, v.run.Status
+	run, status := v.family.Run, v.family.Run.Status
 	p.field("Name", run.Name)
 	p.field("Namespace", run.Namespace)
 	phase := string(workflowruns.Phase(run))
@@ -44,7 +46,7 @@ func (v *workflowRunView) text(now time.Time) string {
 		phase += " (cancelling)"
 	}
 	p.field("Phase", phase)
-	if failure := workflowruns.FirstFailure(run); failure != nil {
+	if failure := workflowruns.FirstFailure(v.family); failure != nil {
 		text := failure.String()
 		if failure.Run != "" {
 			text = strings.TrimRight(text, "\n") + fmt.Sprintf("\nits output: krt logs %s -n %s", failure.Run, run.Namespace)
@@ -69,8 +71,11 @@ func (v *workflowRunView) text(now time.Time) string {
 		p.field("TTL", runs.Duration(time.Duration(*ttl)*time.Second)+" after the end")
 	}
 	p.section("Jobs")
-	for _, line := range (workflowruns.Picture{Details: true, Now: now.UTC()}).Draw(run) {
+	for _, line := range (workflowruns.Picture{Details: true, Now: now.UTC()}).Draw(v.family) {
 		p.WriteString("  " + line + "\n")
+	}
+	if v.familyErr != nil {
+		p.line("(what is inside of calls cannot be read: %v)", v.familyErr)
 	}
 	if outputs := workflowruns.Outputs(run); len(outputs) > 0 {
 		p.section("Outputs")
@@ -87,7 +92,7 @@ func (v *workflowRunView) text(now time.Time) string {
 
 // times is the course of the WorkflowRun.
 func (v *workflowRunView) times(p *page) {
-	run, status := v.run, v.run.Status
+	run, status := v.family.Run, v.family.Run.Status
 	p.field("Created", p.ago(run.CreationTimestamp.Time))
 	if status.StartTime != nil {
 		p.field("Started", stamp(status.StartTime))

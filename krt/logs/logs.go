@@ -43,8 +43,9 @@ The output is in the log of the Pod that executed the Run, and lives as long as 
 tried several times, the present or last attempt is shown; while it waits for the next one, the one before. With -f, krt
 waits for a Run that has not started, goes on to its end, and says when output may be missing.
 
-Of a WorkflowRun, the lines of all steps are shown, each behind the names of its job and step. Without -f, one step comes
-after the other; with -f, all that execute at the same time. --tail counts for each step.`
+Of a WorkflowRun, the lines of all steps are shown, each behind the names of its job and step: job/step, job/step/step for
+the steps of a called Action, and job/job/step inside of a called Workflow. Without -f, one step comes after the other; with
+-f, all that execute at the same time. --tail counts for each step.`
 
 const example = `  krt logs nightly
   krt logs nightly -f

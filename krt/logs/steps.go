@@ -19,11 +19,15 @@ import (
 // relistWait is the pause before the Runs are listed again after their watch broke.
 const relistWait = time.Second
 
-// follower follows the Runs of a WorkflowRun as they appear.
+// follower follows the Runs of a WorkflowRun and its calls as they appear.
 type follower struct {
 	*stepLogs
+	// members are the WorkflowRuns whose Runs are being looked for, by UID.
+	members map[types.UID]bool
+	// started are the Runs that are followed, by UID.
 	started map[types.UID]bool
 	active  int
+	found   chan stepRun
 	ends    chan error
 	errs    []error
 }
@@ -32,22 +36,16 @@ type follower struct {
 func (l *stepLogs) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f := &follower{stepLogs: l, started: map[types.UID]bool{}, ends: make(chan error)}
-	first, version, err := l.steps.List(ctx, l.client, l.run)
-	if err != nil {
+	f := &follower{stepLogs: l, members: map[types.UID]bool{}, started: map[types.UID]bool{}, found: make(chan stepRun), ends: make(chan error)}
+	if err := f.discoverMembers(ctx, l.family, l.tail); err != nil {
 		return err
 	}
-	for _, run := range first {
-		f.start(ctx, run, l.tail)
-	}
-	found := make(chan *corev1alpha1.Run)
-	go l.discover(ctx, version, found)
-	sights := workflowruns.Track(ctx, l.client, l.clock, l.run)
+	sights := workflowruns.TrackFamily(ctx, l.client, l.clock, l.run)
 	for over := false; !over || f.active > 0; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case run := <-found:
+		case run := <-f.found:
 			f.start(ctx, run, nil)
 		case err := <-f.ends:
 			f.active--
@@ -61,6 +59,7 @@ func (l *stepLogs) follow(ctx context.Context) error {
 				sights = nil
 				continue
 			}
+			var err error
 			if over, err = f.see(ctx, sight); err != nil {
 				return err
 			}
@@ -72,32 +71,57 @@ func (l *stepLogs) follow(ctx context.Context) error {
 	return errors.Join(f.errs...)
 }
 
+// discoverMembers begins to look for the Runs of those WorkflowRuns of a family that are new.
+func (f *follower) discoverMembers(ctx context.Context, family workflowruns.Family, tail *int) error {
+	for _, member := range family.Members(f.steps) {
+		if f.members[member.Run.UID] {
+			continue
+		}
+		first, version, err := f.list(ctx, member)
+		if err != nil && member.Run == family.Run {
+			return err
+		}
+		if err != nil {
+			continue // the next sight is another try
+		}
+		f.members[member.Run.UID] = true
+		for _, run := range first {
+			f.start(ctx, run, tail)
+		}
+		go f.discover(ctx, member, version)
+	}
+	return nil
+}
+
 // see tells whether the WorkflowRun is over. Then all of its Runs are being followed.
-func (f *follower) see(ctx context.Context, sight workflowruns.Sight) (over bool, err error) {
+func (f *follower) see(ctx context.Context, sight workflowruns.FamilySight) (over bool, err error) {
 	switch {
 	case sight.Err != nil:
 		return false, sight.Err
-	case sight.Lost != nil || !(sight.Deleted || workflowruns.Phase(sight.Object).IsTerminal()):
+	case sight.Lost != nil:
 		return false, nil
+	case !(sight.Deleted || workflowruns.Phase(sight.Object).IsTerminal()):
+		return false, f.discoverMembers(ctx, sight.Family, nil)
 	}
-	f.run = sight.Object
-	return true, f.startRest(ctx)
+	return true, f.startRest(ctx, sight.Family)
 }
 
 // startRest begins with the Runs that no watch has told of yet.
-func (f *follower) startRest(ctx context.Context) error {
-	last, _, err := f.steps.List(ctx, f.client, f.run)
-	if err != nil {
-		return err
-	}
-	for _, run := range last {
-		f.start(ctx, run, nil)
+func (f *follower) startRest(ctx context.Context, family workflowruns.Family) error {
+	for _, member := range family.Members(f.steps) {
+		last, _, err := f.list(ctx, member)
+		if err != nil {
+			return err
+		}
+		for _, run := range last {
+			f.start(ctx, run, nil)
+		}
 	}
 	return nil
 }
 
 // start begins to follow a Run, unless that has been done.
-func (f *follower) start(ctx context.Context, run *corev1alpha1.Run, tail *int) {
+func (f *follower) start(ctx context.Context, run stepRun, tail *int) {
 	if f.started[run.UID] {
 		return
 	}
@@ -106,7 +130,7 @@ func (f *follower) start(ctx context.Context, run *corev1alpha1.Run, tail *int) 
 	sink, flush := f.sink(run)
 	go func() {
 		_, err := follow.Follow(ctx, follow.Options{
-			Client: f.client, Logs: f.logs, Clock: f.clock, Sink: sink, Tail: tail, Run: run,
+			Client: f.client, Logs: f.logs, Clock: f.clock, Sink: sink, Tail: tail, Run: run.Run,
 		})
 		err = errors.Join(err, flush())
 		select {
@@ -116,25 +140,25 @@ func (f *follower) start(ctx context.Context, run *corev1alpha1.Run, tail *int) 
 	}()
 }
 
-// discover sends the Runs that appear after version, until ctx ends. A Run may be sent more than once.
-func (l *stepLogs) discover(ctx context.Context, version string, found chan<- *corev1alpha1.Run) {
-	send := func(run *corev1alpha1.Run) {
+// discover sends the Runs of a WorkflowRun that appear after version, until ctx ends. A Run may be sent more than once.
+func (f *follower) discover(ctx context.Context, member workflowruns.Member, version string) {
+	send := func(run stepRun) {
 		select {
-		case found <- run:
+		case f.found <- run:
 		case <-ctx.Done():
 		}
 	}
 	for ctx.Err() == nil {
-		err := l.watchRuns(ctx, version, send)
+		err := f.watchRuns(ctx, member, version, send)
 		select {
 		case <-ctx.Done():
 			return
-		case <-l.clock.After(relistWait):
+		case <-f.clock.After(relistWait):
 		}
 		if apierrors.IsForbidden(err) {
 			continue // the end of the WorkflowRun brings one more look at the Runs
 		}
-		runs, seen, err := l.steps.List(ctx, l.client, l.run)
+		runs, seen, err := f.list(ctx, member)
 		if err != nil {
 			continue
 		}
@@ -146,8 +170,8 @@ func (l *stepLogs) discover(ctx context.Context, version string, found chan<- *c
 }
 
 // watchRuns sends new Runs until the watch breaks.
-func (l *stepLogs) watchRuns(ctx context.Context, version string, send func(*corev1alpha1.Run)) error {
-	w, err := l.client.Watch(ctx, &corev1alpha1.RunList{}, client.InNamespace(l.run.Namespace), l.steps.Selector(l.run),
+func (f *follower) watchRuns(ctx context.Context, member workflowruns.Member, version string, send func(stepRun)) error {
+	w, err := f.client.Watch(ctx, &corev1alpha1.RunList{}, client.InNamespace(member.Run.Namespace), member.Steps.Selector(member.Run),
 		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}})
 	if err != nil {
 		return err
@@ -162,7 +186,7 @@ func (l *stepLogs) watchRuns(ctx context.Context, version string, send func(*cor
 				return nil
 			}
 			if run, ok := event.Object.(*corev1alpha1.Run); ok && event.Type == watch.Added {
-				send(run)
+				send(stepRun{Run: run, path: member.Prefix + workflowruns.PathOf(run)})
 			}
 		}
 	}

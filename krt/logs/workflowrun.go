@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -26,10 +27,12 @@ type stepLogs struct {
 	client client.WithWatch
 	logs   follow.PodLogs
 	clock  clock.Clock
+	// family is the WorkflowRun with those of its calls, whose steps are shown as well.
+	family workflowruns.Family
 	run    *workflowsv1alpha1.WorkflowRun
 	steps  workflowruns.Steps
 
-	// paths are those of all steps; a step is coloured by its place among them.
+	// paths are those of all steps that are known; a step is coloured by its place among them.
 	paths []string
 	// width is that of the prefixes.
 	width int
@@ -55,7 +58,11 @@ func executeWorkflowRun(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	l, err := newStepLogs(o, run)
+	family, err := workflowruns.Load(ctx, c, run)
+	if err != nil {
+		return err
+	}
+	l, err := newStepLogs(o, family)
 	if err != nil {
 		return err
 	}
@@ -66,28 +73,29 @@ func executeWorkflowRun(ctx context.Context, o *options) error {
 	return l.read(ctx)
 }
 
+// stepRun is a Run of a step, and the path of the step within the whole.
+type stepRun struct {
+	*corev1alpha1.Run
+	path string
+}
+
 // newStepLogs checks that there are such steps.
-func newStepLogs(o *options, run *workflowsv1alpha1.WorkflowRun) (*stepLogs, error) {
-	l := &stepLogs{options: o, run: run, steps: workflowruns.Steps{Job: o.job, Step: o.step}, outLock: &sync.Mutex{}, errLock: &sync.Mutex{}}
+func newStepLogs(o *options, family workflowruns.Family) (*stepLogs, error) {
+	l := &stepLogs{options: o, family: family, run: family.Run, steps: workflowruns.Steps{Job: o.job, Step: o.step}, outLock: &sync.Mutex{}, errLock: &sync.Mutex{}}
 	if cli.OneScreen(o.factory.IO) {
 		l.errLock = l.outLock
 	}
-	var jobs, steps []string
-	for _, job := range workflowruns.Jobs(run) {
-		jobs = append(jobs, job.Name)
-		for _, step := range job.Items {
-			if o.job == "" || o.job == job.Name {
-				steps = append(steps, step.Name)
-			}
+	if jobs := slices.Sorted(maps.Keys(l.run.Spec.Jobs)); o.job != "" && !slices.Contains(jobs, o.job) {
+		return nil, unknown(fmt.Sprintf("the WorkflowRun %s has no job %q", l.run.Name, o.job), o.job, jobs)
+	}
+	l.paths = l.steps.Paths(family)
+	if o.step != "" && len(l.paths) == 0 && family.Complete(o.job) {
+		var steps []string
+		for _, path := range (workflowruns.Steps{Job: o.job}).Paths(family) {
+			steps = append(steps, path[strings.LastIndexByte(path, '/')+1:])
 		}
+		return nil, unknown(fmt.Sprintf("the WorkflowRun %s has no such step %q", l.run.Name, o.step), o.step, steps)
 	}
-	if o.job != "" && !slices.Contains(jobs, o.job) {
-		return nil, unknown(fmt.Sprintf("the WorkflowRun %s has no job %q", run.Name, o.job), o.job, jobs)
-	}
-	if o.step != "" && !slices.Contains(steps, o.step) {
-		return nil, unknown(fmt.Sprintf("the WorkflowRun %s has no such step %q", run.Name, o.step), o.step, steps)
-	}
-	l.paths = l.steps.Paths(run)
 	for _, path := range l.paths {
 		l.width = max(l.width, utf8.RuneCountInString(path))
 	}
@@ -103,10 +111,9 @@ func unknown(text, name string, there []string) error {
 }
 
 // sink returns where the output of a step's Run goes, and the function that ends its last line.
-func (l *stepLogs) sink(run *corev1alpha1.Run) (sink *follow.Sink, flush func() error) {
-	path := workflowruns.PathOf(run)
-	place := slices.IndexFunc(l.paths, func(p string) bool { return path == p || strings.HasPrefix(path, p+"/") })
-	text := fmt.Sprintf("%-*s | ", l.width, path)
+func (l *stepLogs) sink(run stepRun) (sink *follow.Sink, flush func() error) {
+	place := workflowruns.Place(l.paths, run.path)
+	text := fmt.Sprintf("%-*s | ", l.width, run.path)
 	io := l.factory.IO
 	out := &prefixer{mu: l.outLock, out: io.Out, prefix: workflowruns.Style{Colours: l.factory.Terminal(io.Out).Colours}.Step(max(place, 0), text)}
 	errOut := &prefixer{mu: l.errLock, out: io.ErrOut, prefix: workflowruns.Style{Colours: l.factory.Terminal(io.ErrOut).Colours}.Step(max(place, 0), text)}
@@ -117,17 +124,34 @@ func (l *stepLogs) sink(run *corev1alpha1.Run) (sink *follow.Sink, flush func() 
 	return sink, func() error { return errors.Join(out.flush(), errOut.flush()) }
 }
 
+// list reads the Runs of one WorkflowRun of the family, and the version at which a watch can go on.
+func (l *stepLogs) list(ctx context.Context, member workflowruns.Member) ([]stepRun, string, error) {
+	found, version, err := member.Steps.List(ctx, l.client, member.Run)
+	runs := make([]stepRun, len(found))
+	for i, run := range found {
+		runs[i] = stepRun{Run: run, path: member.Prefix + workflowruns.PathOf(run)}
+	}
+	return runs, version, err
+}
+
 // read delivers what there is, one step after another.
 func (l *stepLogs) read(ctx context.Context) error {
-	found, _, err := l.steps.List(ctx, l.client, l.run)
-	if err != nil {
-		return err
+	var found []stepRun
+	for _, member := range l.family.Members(l.steps) {
+		runs, _, err := l.list(ctx, member)
+		if err != nil {
+			return err
+		}
+		found = append(found, runs...)
 	}
+	slices.SortStableFunc(found, func(a, b stepRun) int {
+		return workflowruns.Place(l.paths, a.path) - workflowruns.Place(l.paths, b.path)
+	})
 	var errs []error
 	shown := 0
 	for _, run := range found {
 		sink, flush := l.sink(run)
-		err := follow.Read(ctx, follow.Options{Client: l.client, Logs: l.logs, Clock: l.clock, Sink: sink, Tail: l.tail, Run: run})
+		err := follow.Read(ctx, follow.Options{Client: l.client, Logs: l.logs, Clock: l.clock, Sink: sink, Tail: l.tail, Run: run.Run})
 		if !errors.Is(err, follow.ErrNoAttempt) {
 			shown++
 		}
@@ -135,7 +159,7 @@ func (l *stepLogs) read(ctx context.Context) error {
 			err = flush()
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", workflowruns.PathOf(run), err))
+			errs = append(errs, fmt.Errorf("%s: %w", run.path, err))
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()

@@ -25,53 +25,53 @@ func (e *DeletedError) Error() string {
 	return fmt.Sprintf("the WorkflowRun %s was deleted before its end was seen", e.Name)
 }
 
-// Show shows what becomes of run until it has ended, and returns it as it was seen last.
-func (v *View) Show(ctx context.Context, c client.WithWatch, clk clock.WithTicker, run *workflowsv1alpha1.WorkflowRun) (*workflowsv1alpha1.WorkflowRun, error) {
+// Show shows what becomes of run and its calls until it has ended, and returns them as they were seen last.
+func (v *View) Show(ctx context.Context, c client.WithWatch, clk clock.WithTicker, run *workflowsv1alpha1.WorkflowRun) (workflowruns.Family, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	sights := workflowruns.Track(ctx, c, clk, run)
+	sights := workflowruns.TrackFamily(ctx, c, clk, run)
 	var pictures <-chan time.Time
 	if v.Terminal.Live {
 		ticker := clk.NewTicker(frame)
 		defer ticker.Stop()
 		pictures = ticker.C()
 	}
-	run, err := v.follow(ctx, sights, pictures, run)
+	family, err := v.follow(ctx, sights, pictures, workflowruns.Alone(run))
 	if endErr := v.end(); err == nil {
 		err = endErr
 	}
-	return run, err
+	return family, err
 }
 
 // follow shows every sight until one is the last.
-func (v *View) follow(ctx context.Context, sights <-chan workflowruns.Sight, pictures <-chan time.Time, run *workflowsv1alpha1.WorkflowRun) (*workflowsv1alpha1.WorkflowRun, error) {
+func (v *View) follow(ctx context.Context, sights <-chan workflowruns.FamilySight, pictures <-chan time.Time, family workflowruns.Family) (workflowruns.Family, error) {
 	for {
 		select {
 		case <-ctx.Done():
-			return run, ctx.Err()
+			return family, ctx.Err()
 		case <-pictures:
 			if err := v.tick(); err != nil {
-				return run, err
+				return family, err
 			}
 		case sight, open := <-sights:
 			switch {
 			case !open:
-				return run, ctx.Err()
+				return family, ctx.Err()
 			case sight.Err != nil:
-				return run, sight.Err
+				return family, sight.Err
 			case sight.Lost != nil:
 				v.Say("the connection to the cluster is lost, trying again: %v", sight.Lost)
 				continue
 			}
-			run = sight.Object
-			if err := v.show(run); err != nil {
-				return run, err
+			family = sight.Family
+			if err := v.show(family); err != nil {
+				return family, err
 			}
 			switch {
-			case workflowruns.Phase(run).IsTerminal():
-				return run, nil
+			case workflowruns.Phase(family.Run).IsTerminal():
+				return family, nil
 			case sight.Deleted:
-				return run, &DeletedError{Name: run.Name}
+				return family, &DeletedError{Name: family.Run.Name}
 			}
 		}
 	}

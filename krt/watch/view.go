@@ -37,7 +37,7 @@ type View struct {
 	Now func() time.Time
 
 	mu      sync.Mutex
-	run     *workflowsv1alpha1.WorkflowRun
+	family  workflowruns.Family
 	changes workflowruns.Changes
 	// drawn is how many lines of the tree are on the screen.
 	drawn int
@@ -61,17 +61,17 @@ func (v *View) Say(format string, args ...any) {
 	}
 }
 
-// show takes in a new sight of the WorkflowRun.
-func (v *View) show(run *workflowsv1alpha1.WorkflowRun) error {
+// show takes in a new sight of the WorkflowRun and its calls.
+func (v *View) show(family workflowruns.Family) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.run = run
+	v.family = family
 	if v.Terminal.Live {
 		return v.draw(false)
 	}
 	var b strings.Builder
-	for _, change := range v.changes.Next(run, v.Now()) {
-		b.WriteString(changeLine(run, change))
+	for _, change := range v.changes.Next(family, v.Now()) {
+		b.WriteString(changeLine(family.Run, change))
 	}
 	return v.write(b.String())
 }
@@ -80,7 +80,7 @@ func (v *View) show(run *workflowsv1alpha1.WorkflowRun) error {
 func (v *View) tick() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if !v.Terminal.Live || v.run == nil {
+	if !v.Terminal.Live || v.family.Run == nil {
 		return nil
 	}
 	v.pictures++
@@ -91,7 +91,7 @@ func (v *View) tick() error {
 func (v *View) end() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if !v.Terminal.Live || v.run == nil {
+	if !v.Terminal.Live || v.family.Run == nil {
 		return nil
 	}
 	err := v.draw(true)
@@ -109,7 +109,7 @@ func (v *View) draw(last bool) error {
 	if last {
 		picture.Spinner, picture.Height = "", 0
 	}
-	lines := picture.Draw(v.run)
+	lines := picture.Draw(v.family)
 	var b strings.Builder
 	b.WriteString(hideCursor + noWrap + v.up())
 	for _, line := range lines {

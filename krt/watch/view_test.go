@@ -17,6 +17,7 @@ import (
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	"kruntimes.io/kruntimes/krt/cli"
+	"kruntimes.io/kruntimes/krt/workflowruns"
 )
 
 var noon = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
@@ -50,7 +51,7 @@ func TestLinesWithoutATerminal(t *testing.T) {
 		workflowRun(workflowsv1alpha1.WorkflowRunning, corev1alpha1.RunRunning),
 		workflowRun(workflowsv1alpha1.WorkflowSucceeded, corev1alpha1.RunSucceeded),
 	} {
-		if err := errors.Join(v.show(run), v.tick()); err != nil {
+		if err := errors.Join(v.show(workflowruns.Alone(run)), v.tick()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -88,7 +89,9 @@ func TestPicturesOnATerminal(t *testing.T) {
 	picture := func(spinner string) string {
 		return spinner + " ci          Running  1s  0/1 jobs\x1b[K\n└─ " + spinner + " build    Running  1s\x1b[K\n   └─ " + spinner + " test  Running  1s\x1b[K\n"
 	}
-	step(func() error { return v.show(workflowRun(workflowsv1alpha1.WorkflowRunning, corev1alpha1.RunRunning)) },
+	step(func() error {
+		return v.show(workflowruns.Alone(workflowRun(workflowsv1alpha1.WorkflowRunning, corev1alpha1.RunRunning)))
+	},
 		head+"\r"+picture("⠋")+tail)
 	step(v.tick, head+"\r\x1b[3A"+picture("⠙")+tail)
 	step(func() error { v.Say("hi"); return nil }, "\r\x1b[3A\x1b[Jkrt: hi\n"+head+"\r"+picture("⠙")+tail)
@@ -142,8 +145,8 @@ func TestShowEnds(t *testing.T) {
 			if diff := cmp.Diff(tc.wantErr, err); diff != "" {
 				t.Errorf("error (-want +got):\n%s", diff)
 			}
-			if tc.wantErr == nil && got.Status.Phase != workflowsv1alpha1.WorkflowFailed {
-				t.Errorf("phase %s", got.Status.Phase)
+			if tc.wantErr == nil && got.Run.Status.Phase != workflowsv1alpha1.WorkflowFailed {
+				t.Errorf("phase %s", got.Run.Status.Phase)
 			}
 		})
 	}

@@ -20,7 +20,8 @@ type options struct {
 }
 
 const long = `Show what becomes of a WorkflowRun until it has ended: on a terminal as a tree of its jobs and steps that is drawn anew
-in its place, elsewhere or with --no-tty as one line for each change.
+in its place, elsewhere or with --no-tty as one line for each change. Of a job that calls a Workflow, the jobs inside are
+shown as well; of a step that calls an Action, the steps inside.
 
 Watching changes nothing: ctrl-C ends the view, not the WorkflowRun. The exit code is 0 whatever came of it; "krt wait
 workflowrun NAME --for succeeded" tells by its exit code.`
@@ -75,9 +76,9 @@ func execute(ctx context.Context, o *options) error {
 		return err
 	}
 	view := NewView(o.factory, o.noTTY)
-	run, err = view.Show(ctx, c, clock.RealClock{}, run)
+	family, err := view.Show(ctx, c, clock.RealClock{}, run)
 	if err != nil {
 		return err
 	}
-	return workflowruns.WriteEnd(o.factory.IO.Out, o.factory.Name, run)
+	return workflowruns.WriteEnd(o.factory.IO.Out, o.factory.Name, family)
 }

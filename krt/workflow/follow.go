@@ -81,17 +81,23 @@ func (s *Session) Do(ctx context.Context, run *workflowsv1alpha1.WorkflowRun) er
 	return s.end(last)
 }
 
-func (s *Session) follow(ctx context.Context, run *workflowsv1alpha1.WorkflowRun) (*workflowsv1alpha1.WorkflowRun, error) {
-	if s.Quiet {
-		return watch.Await(ctx, s.Client, s.Clock, run)
+func (s *Session) follow(ctx context.Context, run *workflowsv1alpha1.WorkflowRun) (workflowruns.Family, error) {
+	if !s.Quiet {
+		return s.View.Show(ctx, s.Client, s.Clock, run)
 	}
-	return s.View.Show(ctx, s.Client, s.Clock, run)
+	run, err := watch.Await(ctx, s.Client, s.Clock, run)
+	if err != nil || workflowruns.ExitCode(run) == cli.ExitOK {
+		return workflowruns.Alone(run), err
+	}
+	family, _ := workflowruns.Load(ctx, s.Client, run) // what failed inside of calls is told where it can be read
+	return family, nil
 }
 
 // unread ends a session whose output nobody reads any more, as "krt run --follow" does with a Run.
-func (s *Session) unread(ctx context.Context, run *workflowsv1alpha1.WorkflowRun) error {
+func (s *Session) unread(ctx context.Context, family workflowruns.Family) error {
+	run := family.Run
 	if workflowruns.Phase(run).IsTerminal() {
-		return s.end(run)
+		return s.end(family)
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestPatience)
 	defer cancel()
@@ -106,8 +112,9 @@ func (s *Session) unread(ctx context.Context, run *workflowsv1alpha1.WorkflowRun
 }
 
 // end tells what came of it, and makes the exit code: the same one when nobody reads what was written.
-func (s *Session) end(run *workflowsv1alpha1.WorkflowRun) error {
-	err := workflowruns.WriteEnd(s.Factory.IO.Out, s.Factory.Name, run)
+func (s *Session) end(family workflowruns.Family) error {
+	run := family.Run
+	err := workflowruns.WriteEnd(s.Factory.IO.Out, s.Factory.Name, family)
 	if err != nil && !errors.Is(err, syscall.EPIPE) {
 		return err
 	}

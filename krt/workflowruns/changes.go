@@ -5,8 +5,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 )
 
 // Change is one thing that happened to a WorkflowRun, a job or a step.
@@ -30,10 +28,11 @@ type Changes struct {
 
 type seen struct{ phase, message string }
 
-// Next returns what happened since the last call, in the order of time. A step that waits for its turn or for a Pod is no
+// Next returns what happened since the last call, to the WorkflowRun and in its calls, in the order of time. A step that waits for its turn or for a Pod is no
 // change, save that a message says what it waits for. Whatever the clocks say that recorded the times, steps come after
 // the start and before the end of their job, and all before the end of the WorkflowRun.
-func (c *Changes) Next(run *workflowsv1alpha1.WorkflowRun, now time.Time) []Change {
+func (c *Changes) Next(family Family, now time.Time) []Change {
+	run := family.Run
 	if c.seen == nil {
 		c.seen = map[string]seen{}
 	}
@@ -41,7 +40,7 @@ func (c *Changes) Next(run *workflowsv1alpha1.WorkflowRun, now time.Time) []Chan
 		now = end.In(now.Location()) // what has no time of its own has happened by then
 	}
 	placed := c.visit(&Item{
-		Phase: string(Phase(run)), Message: run.Status.Message, Start: run.Status.StartTime, End: run.Status.CompletionTime, Items: Jobs(run),
+		Phase: string(Phase(run)), Message: run.Status.Message, Start: run.Status.StartTime, End: run.Status.CompletionTime, Items: family.Jobs(),
 	}, now)
 	slices.SortStableFunc(placed, func(a, b placedChange) int { return a.at.Compare(b.at) })
 	changes := make([]Change, len(placed))

@@ -14,7 +14,7 @@ import (
 
 // Item is a job, a step, or a step of a called Action: what its definition says and what has become of it.
 type Item struct {
-	// Path is the name with those around it: job, job/step or job/step/step.
+	// Path is the name with those around it: job, job/step, job/step/step and, inside a call, job/job/step.
 	Path string
 	// Name of the job or step.
 	Name string
@@ -32,8 +32,11 @@ type Item struct {
 	Start, End *metav1.MicroTime
 	// Outputs by name.
 	Outputs map[string]corev1alpha1.OutputValue
-	// Items are the steps of a job, or those of a called Action, in their order.
+	// Items are the steps of a job, those of a called Action, or the jobs of a called Workflow, in their order.
 	Items []Item
+
+	// isJob tells jobs from steps.
+	isJob bool
 }
 
 // phasePending is the phase of what has no status yet. Jobs, Runs and WorkflowRuns share the word.
@@ -65,28 +68,39 @@ func Phase(run *workflowsv1alpha1.WorkflowRun) workflowsv1alpha1.WorkflowPhase {
 	return run.Status.Phase
 }
 
-// Jobs returns the jobs of a WorkflowRun with their steps. A job comes after those that it needs; of jobs that could
-// change places, the one whose name sorts first comes first.
-func Jobs(run *workflowsv1alpha1.WorkflowRun) []Item {
-	needs := make(map[string][]string, len(run.Spec.Jobs))
-	for name := range run.Spec.Jobs {
-		needs[name] = run.Spec.Jobs[name].Needs
-	}
-	order, err := graph.Order(needs)
-	if err != nil { // was not accepted; any stable order will do
-		order = slices.Sorted(maps.Keys(needs))
-	}
-	jobs := make([]Item, 0, len(order))
-	for _, name := range order {
-		jobs = append(jobs, job(name, run.Spec.Jobs[name], run.Status.Jobs[name]))
+// Jobs returns the jobs of a WorkflowRun with their steps and, where they are calls, with the jobs inside. A job comes after
+// those that it needs; of jobs that could change places, the one whose name sorts first comes first.
+func (f Family) Jobs() []Item { return f.jobs(f.Run, "", 0) }
+
+func (f Family) jobs(run *workflowsv1alpha1.WorkflowRun, prefix string, depth int) []Item {
+	jobs := make([]Item, 0, len(run.Spec.Jobs))
+	for _, name := range Order(run.Spec.Jobs) {
+		item := job(prefix+name, name, run.Spec.Jobs[name], run.Status.Jobs[name])
+		if child := f.Child(run, name); child != nil && depth < maxDepth {
+			item.Items = f.jobs(child, item.Path+"/", depth+1)
+		}
+		jobs = append(jobs, item)
 	}
 	return jobs
 }
 
-func job(name string, spec workflowsv1alpha1.Job, status workflowsv1alpha1.JobStatus) Item {
+// Order returns the names of jobs in the order of Jobs.
+func Order(jobs map[string]workflowsv1alpha1.Job) []string {
+	needs := make(map[string][]string, len(jobs))
+	for name := range jobs {
+		needs[name] = jobs[name].Needs
+	}
+	order, err := graph.Order(needs)
+	if err != nil { // was not accepted; any stable order will do
+		return slices.Sorted(maps.Keys(needs))
+	}
+	return order
+}
+
+func job(path, name string, spec workflowsv1alpha1.Job, status workflowsv1alpha1.JobStatus) Item {
 	item := Item{
-		Path: name, Name: name, Phase: string(status.Phase), Message: status.Message, Needs: slices.Sorted(slices.Values(spec.Needs)),
-		Uses: spec.Uses, Child: status.WorkflowRunName, Start: status.StartTime, End: status.CompletionTime, Outputs: status.Outputs,
+		Path: path, Name: name, Phase: string(status.Phase), Message: status.Message, Needs: slices.Sorted(slices.Values(spec.Needs)),
+		Uses: spec.Uses, Child: status.WorkflowRunName, Start: status.StartTime, End: status.CompletionTime, Outputs: status.Outputs, isJob: true,
 	}
 	if item.Phase == "" {
 		item.Phase = phasePending
@@ -99,7 +113,7 @@ func job(name string, spec workflowsv1alpha1.Job, status workflowsv1alpha1.JobSt
 		statuses[s.Name] = s
 	}
 	for _, s := range spec.Steps {
-		item.Items = append(item.Items, step(name, s, statuses[s.Name]))
+		item.Items = append(item.Items, step(path, s, statuses[s.Name]))
 	}
 	return item
 }

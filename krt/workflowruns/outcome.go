@@ -60,35 +60,55 @@ func (f *Failure) String() string {
 	return text
 }
 
-// FirstFailure returns what failed first: the step, else the job, else the WorkflowRun itself. It returns nil where
-// nothing failed. Of a WorkflowRun that is cancelled, the end of its Runs is no failure, and neither is that of a job that
-// stood between two of its steps.
-func FirstFailure(run *workflowsv1alpha1.WorkflowRun) *Failure {
-	var first *Item
+// FirstFailure returns what failed first: the step, else the job, else the WorkflowRun itself; where that is a call, what
+// failed inside, if it is known. It returns nil where nothing failed. Of a WorkflowRun that is cancelled, the end of its Runs
+// is no failure, and neither is that of a job that stood between two of its steps.
+func FirstFailure(family Family) *Failure {
+	run := family.Run
 	cancelling := isCancelling(run)
-	consider := func(item Item) {
-		asked := (run.Spec.CancelRequested || cancelling) && item.Phase == string(corev1alpha1.RunCancelled)
-		if item.state() == failed && !asked && (first == nil || endsBefore(&item, first)) {
-			first = &item
-		}
+	search := failureSearch{
+		wasAsked: func(item *Item) bool {
+			return (run.Spec.CancelRequested || cancelling) && item.Phase == string(corev1alpha1.RunCancelled)
+		},
+		ignoreJobs: cancelling,
 	}
-	for _, job := range Jobs(run) {
-		inside := false
-		for _, step := range leaves(job.Items) {
-			inside = inside || step.state() == failed
-			consider(step)
-		}
-		if !inside && !cancelling {
-			consider(job)
-		}
+	for _, job := range family.Jobs() {
+		search.visit(&job)
 	}
+	first := search.first
 	switch {
+	case first != nil && first.isJob:
+		return &Failure{Path: first.Path, Phase: first.Phase, Message: first.Message}
 	case first != nil:
 		return &Failure{Path: first.Path, Phase: first.Phase, Message: first.Message, Run: first.Child}
 	case Phase(run) == workflowsv1alpha1.WorkflowFailed:
 		return &Failure{Phase: string(run.Status.Phase), Message: run.Status.Message}
 	}
 	return nil
+}
+
+// failureSearch looks for what failed first.
+type failureSearch struct {
+	// wasAsked tells that an item ended as a person wanted.
+	wasAsked func(*Item) bool
+	// ignoreJobs leaves jobs out in which no step failed.
+	ignoreJobs bool
+	first      *Item
+}
+
+// visit considers the items inside and, where none of them failed, the item itself. It tells whether any failed.
+func (s *failureSearch) visit(item *Item) bool {
+	inside := false
+	for i := range item.Items {
+		inside = s.visit(&item.Items[i]) || inside
+	}
+	if inside || item.state() != failed {
+		return inside
+	}
+	if !(s.wasAsked(item) || item.isJob && s.ignoreJobs) && (s.first == nil || endsBefore(item, s.first)) {
+		s.first = item
+	}
+	return true
 }
 
 // Refused tells whether a WorkflowRun was not accepted: its message says why, and nothing of it is ever executed.
@@ -99,19 +119,6 @@ func Refused(run *workflowsv1alpha1.WorkflowRun) bool {
 // isCancelling tells whether a WorkflowRun was cancelled, or is about to be.
 func isCancelling(run *workflowsv1alpha1.WorkflowRun) bool {
 	return Phase(run) == workflowsv1alpha1.WorkflowCancelled || (run.Spec.CancelRequested && !Phase(run).IsTerminal())
-}
-
-// leaves returns the steps that have Runs of their own.
-func leaves(steps []Item) []Item {
-	var all []Item
-	for _, step := range steps {
-		if len(step.Items) > 0 && step.Child == "" {
-			all = append(all, step.Items...)
-			continue
-		}
-		all = append(all, step)
-	}
-	return all
 }
 
 // endsBefore orders by the time of the end. What has none comes last.
@@ -125,7 +132,7 @@ func endsBefore(a, b *Item) bool {
 // Outputs lists all outputs, one per line: those of the WorkflowRun itself, then those of its jobs, with the job's name.
 func Outputs(run *workflowsv1alpha1.WorkflowRun) []string {
 	lines := outputLines("", run.Status.Outputs)
-	for _, job := range Jobs(run) {
+	for _, job := range Alone(run).Jobs() {
 		lines = append(lines, outputLines(job.Name+".", job.Outputs)...)
 	}
 	return lines
@@ -145,7 +152,7 @@ func outputLines(prefix string, outputs map[string]corev1alpha1.OutputValue) []s
 // Artifacts lists what the jobs left, one per line: job and name, and the size as it is stored.
 func Artifacts(run *workflowsv1alpha1.WorkflowRun) []string {
 	var lines []string
-	for _, job := range Jobs(run) {
+	for _, job := range Alone(run).Jobs() {
 		kept := run.Status.Jobs[job.Name].Artifacts
 		for _, name := range slices.Sorted(maps.Keys(kept)) {
 			text := cli.Visible(job.Name+"/"+name) + "  " + runs.Bytes(kept[name].SizeBytes)
@@ -159,9 +166,9 @@ func Artifacts(run *workflowsv1alpha1.WorkflowRun) []string {
 }
 
 // WriteEnd tells what a view does not show of the end: what failed first, the outputs and the artifacts. krt is how the program was called.
-func WriteEnd(out io.Writer, krt string, run *workflowsv1alpha1.WorkflowRun) error {
-	text := ""
-	if failure := FirstFailure(run); failure != nil {
+func WriteEnd(out io.Writer, krt string, family Family) error {
+	text, run := "", family.Run
+	if failure := FirstFailure(family); failure != nil {
 		text = "\nFirst failure: " + cli.VisibleLines(failure.String()) + "\n"
 		if failure.Run != "" {
 			text += fmt.Sprintf("Its output: %s logs %s -n %s\n", krt, cli.Visible(failure.Run), run.Namespace)
@@ -182,7 +189,7 @@ func WriteEnd(out io.Writer, krt string, run *workflowsv1alpha1.WorkflowRun) err
 
 // Message says in a line why a WorkflowRun stands where it does: what failed first, else what its status says.
 func Message(run *workflowsv1alpha1.WorkflowRun) string {
-	if failure := FirstFailure(run); failure != nil && failure.Path != "" {
+	if failure := FirstFailure(Alone(run)); failure != nil && failure.Path != "" {
 		return failure.String()
 	}
 	return run.Status.Message

@@ -31,12 +31,26 @@ func (s Steps) Selector(run *workflowsv1alpha1.WorkflowRun) client.MatchingLabel
 	return labels
 }
 
-// Paths returns the paths of all steps that can be chosen, in their order.
-func (s Steps) Paths(run *workflowsv1alpha1.WorkflowRun) []string {
+// Paths returns the paths of all steps that can be chosen, in their order, each before those of the Action that it calls.
+func (s Steps) Paths(family Family) []string {
 	var paths []string
-	for _, job := range Jobs(run) {
-		for _, step := range job.Items {
-			if (s.Job == "" || s.Job == job.Name) && (s.Step == "" || s.Step == step.Name) {
+	for _, job := range family.Jobs() {
+		if s.Job == "" || s.Job == job.Name {
+			paths = s.appendPaths(paths, &job)
+		}
+	}
+	return paths
+}
+
+func (s Steps) appendPaths(paths []string, job *Item) []string {
+	for i := range job.Items {
+		inner := &job.Items[i]
+		switch {
+		case inner.isJob:
+			paths = s.appendPaths(paths, inner)
+		case s.Step == "" || s.Step == inner.Name:
+			paths = append(paths, inner.Path)
+			for _, step := range inner.Items {
 				paths = append(paths, step.Path)
 			}
 		}
@@ -44,15 +58,23 @@ func (s Steps) Paths(run *workflowsv1alpha1.WorkflowRun) []string {
 	return paths
 }
 
+// Place returns the place of a path among others: its own, else that of the step around it, else -1.
+func Place(paths []string, path string) int {
+	for path != "" {
+		if place := slices.Index(paths, path); place >= 0 {
+			return place
+		}
+		path = path[:max(strings.LastIndexByte(path, '/'), 0)]
+	}
+	return -1
+}
+
 // chunk is how many Runs are read with one request.
 const chunk = 500
 
 // List reads the Runs there are, in the order of their steps, and the version at which a watch can go on.
 func (s Steps) List(ctx context.Context, c client.Reader, run *workflowsv1alpha1.WorkflowRun) ([]*corev1alpha1.Run, string, error) {
-	places := map[string]int{}
-	for i, path := range s.Paths(run) {
-		places[path] = i
-	}
+	paths, places := s.Paths(Alone(run)), map[string]int{}
 	var found []*corev1alpha1.Run
 	opts := &client.ListOptions{Namespace: run.Namespace, Limit: chunk}
 	for {
@@ -62,10 +84,11 @@ func (s Steps) List(ctx context.Context, c client.Reader, run *workflowsv1alpha1
 		}
 		for i := range list.Items {
 			found = append(found, &list.Items[i])
+			places[list.Items[i].Name] = Place(paths, PathOf(&list.Items[i]))
 		}
 		if opts.Continue = list.Continue; opts.Continue == "" {
 			slices.SortStableFunc(found, func(a, b *corev1alpha1.Run) int {
-				return cmp.Or(places[stepPath(a)]-places[stepPath(b)],
+				return cmp.Or(places[a.Name]-places[b.Name],
 					a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 			})
 			return found, list.ResourceVersion, nil
@@ -73,15 +96,11 @@ func (s Steps) List(ctx context.Context, c client.Reader, run *workflowsv1alpha1
 	}
 }
 
-// PathOf names the step that a Run belongs to.
+// PathOf names the step that a Run belongs to, within its WorkflowRun.
 func PathOf(run *corev1alpha1.Run) string {
-	path := stepPath(run)
+	path := run.Labels[workflowsv1alpha1.LabelJob] + "/" + run.Labels[workflowsv1alpha1.LabelStep]
 	if inner := run.Labels[workflowsv1alpha1.LabelActionStep]; inner != "" {
 		path += "/" + inner
 	}
 	return path
-}
-
-func stepPath(run *corev1alpha1.Run) string {
-	return run.Labels[workflowsv1alpha1.LabelJob] + "/" + run.Labels[workflowsv1alpha1.LabelStep]
 }

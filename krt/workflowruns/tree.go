@@ -45,12 +45,12 @@ type line struct {
 	text string
 }
 
-// Draw returns the lines of the tree: the WorkflowRun, its jobs in the order of their needs, and their steps.
-func (p Picture) Draw(run *workflowsv1alpha1.WorkflowRun) []string {
+// Draw returns the lines of the tree: the WorkflowRun, its jobs in the order of their needs, and what is inside them.
+func (p Picture) Draw(family Family) []string {
 	if p.Spinner == "" {
 		p.Spinner = still
 	}
-	jobs := Jobs(run)
+	run, jobs := family.Run, family.Jobs()
 	lines := p.layOut(run, jobs, func(*Item) bool { return true })
 	if p.Height > 0 && len(lines) > p.Height {
 		lines = p.layOut(run, jobs, func(job *Item) bool { return job.state().active() || job.state() == failed })
@@ -66,7 +66,7 @@ func (p Picture) Draw(run *workflowsv1alpha1.WorkflowRun) []string {
 	return drawn
 }
 
-// layOut makes the lines. Jobs that open does not accept show without their steps.
+// layOut makes the lines. Jobs that open does not accept show without what is inside.
 func (p Picture) layOut(run *workflowsv1alpha1.WorkflowRun, jobs []Item, open func(*Item) bool) []line {
 	phase := string(Phase(run))
 	done, all := Progress(run)
@@ -88,21 +88,22 @@ func (p Picture) layOut(run *workflowsv1alpha1.WorkflowRun, jobs []Item, open fu
 	head.cells = p.cells(took, start, "")
 	lines := []line{head}
 	for i := range jobs {
-		lines = p.add(lines, &jobs[i], "", i == len(jobs)-1, open(&jobs[i]))
+		lines = p.add(lines, &jobs[i], "", i == len(jobs)-1, open)
 	}
 	return lines
 }
 
 // add appends an item and what is inside.
-func (p Picture) add(lines []line, item *Item, branch string, last, open bool) []line {
+func (p Picture) add(lines []line, item *Item, branch string, last bool, open func(*Item) bool) []line {
 	joint, below := "├─ ", "│  "
 	if last {
 		joint, below = "└─ ", "   "
 	}
 	lines = append(lines, p.itemLine(item, branch+joint))
+	isOpen := !item.isJob || open(item)
 	if p.Details {
 		inner := branch + below
-		if open && len(item.Items) > 0 {
+		if isOpen && len(item.Items) > 0 {
 			inner += "│  "
 		} else {
 			inner += "   "
@@ -114,11 +115,11 @@ func (p Picture) add(lines []line, item *Item, branch string, last, open bool) [
 			lines = append(lines, line{branch: inner, text: output})
 		}
 	}
-	if !open {
+	if !isOpen {
 		return lines
 	}
 	for i := range item.Items {
-		lines = p.add(lines, &item.Items[i], branch+below, i == len(item.Items)-1, true)
+		lines = p.add(lines, &item.Items[i], branch+below, i == len(item.Items)-1, open)
 	}
 	return lines
 }
@@ -146,7 +147,11 @@ func (p Picture) itemLine(item *Item, branch string) line {
 		notes = append(notes, "needs "+strings.Join(item.Needs, ", "))
 	}
 	if item.Uses != "" {
-		notes = append(notes, "uses "+item.Uses)
+		uses := "uses " + item.Uses
+		if item.Child != "" && !p.Details {
+			uses += " (" + item.Child + ")"
+		}
+		notes = append(notes, uses)
 	}
 	if !p.Details && item.Message != "" && l.state != succeeded && l.state != skipped && !item.hidesMessage() {
 		notes = append(notes, Flat(item.Message, messageWidth))

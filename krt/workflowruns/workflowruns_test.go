@@ -92,7 +92,7 @@ func TestDraw(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			tc.picture.Now = now
-			lines := tc.picture.Draw(tc.run)
+			lines := tc.picture.Draw(Alone(tc.run))
 			if h := tc.picture.Height; h > 0 && len(lines) > h {
 				t.Errorf("%d lines, want %d at most", len(lines), h)
 			}
@@ -103,7 +103,7 @@ func TestDraw(t *testing.T) {
 
 func TestNarrowLinesFit(t *testing.T) {
 	for width := 1; width < 60; width++ {
-		for _, line := range (Picture{Width: width, Now: noon, Details: true}).Draw(failedRun()) {
+		for _, line := range (Picture{Width: width, Now: noon, Details: true}).Draw(Alone(failedRun())) {
 			if n := len([]rune(line)); n > width {
 				t.Fatalf("width %d: %d characters: %q", width, n, line)
 			}
@@ -116,7 +116,7 @@ func TestChanges(t *testing.T) {
 	var got []string
 	now := noon.Add(2 * time.Minute)
 	for _, run := range []*workflowsv1alpha1.WorkflowRun{fresh(), executing(), executing(), failedRun(), failedRun()} {
-		for _, c := range changes.Next(run, now) {
+		for _, c := range changes.Next(Alone(run), now) {
 			text := c.Time.Format("05.0") + " " + c.Path + " " + c.Phase
 			if c.Took != nil {
 				text += " " + c.Took.String()
@@ -148,7 +148,7 @@ func TestChangesHoldTheirOrderWhenClocksDiffer(t *testing.T) {
 	build := run.Status.Jobs["build"]
 	build.Steps[0].CompletionTime, build.Steps[1].CompletionTime = micro(0), micro(10*time.Minute)
 	var got []string
-	for _, c := range new(Changes).Next(run, noon.Add(time.Hour)) {
+	for _, c := range new(Changes).Next(Alone(run), noon.Add(time.Hour)) {
 		got = append(got, c.Path+" "+c.Phase)
 	}
 	want := []string{"build/checkout Succeeded", "scan/all Succeeded", "scan Succeeded", "deploy Skipped", "build/test Failed", "build Failed", " Failed"}
@@ -169,14 +169,14 @@ func TestNothingReachesTheTerminalUnescaped(t *testing.T) {
 	status.Outputs = map[string]corev1alpha1.OutputValue{evil: evil}
 	run.Status.Jobs["build"] = status
 	var end strings.Builder
-	if err := WriteEnd(&end, "kubectl krt", run); err != nil {
+	if err := WriteEnd(&end, "kubectl krt", Alone(run)); err != nil {
 		t.Fatal(err)
 	}
 	if want := "\nFirst failure: build/" + shown + " Failed: Exit code 3\n" + shown + "\nIts output: kubectl krt logs " + shown + " -n team\n" +
 		"\nOutputs:\n  build." + shown + "=" + shown + "\n"; !strings.HasPrefix(end.String(), want) {
 		t.Errorf("got\n%s\nwant it to begin with\n%s", end.String(), want)
 	}
-	for _, text := range append(Picture{Now: noon, Details: true}.Draw(run), Picture{Now: noon}.Draw(run)...) {
+	for _, text := range append(Picture{Now: noon, Details: true}.Draw(Alone(run)), Picture{Now: noon}.Draw(Alone(run))...) {
 		if strings.ContainsAny(text, "\x1b\a") {
 			t.Errorf("a line holds an escape sequence: %q", text)
 		}
@@ -186,7 +186,7 @@ func TestNothingReachesTheTerminalUnescaped(t *testing.T) {
 func TestWriteEndTellsThatItCannotWrite(t *testing.T) {
 	in, out := io.Pipe()
 	_ = in.Close()
-	if err := WriteEnd(out, "krt", failedRun()); !errors.Is(err, io.ErrClosedPipe) {
+	if err := WriteEnd(out, "krt", Alone(failedRun())); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("got error %v, want %v", err, io.ErrClosedPipe)
 	}
 }
@@ -227,7 +227,7 @@ func TestFirstFailure(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, FirstFailure(tc.run)); diff != "" {
+			if diff := cmp.Diff(tc.want, FirstFailure(Alone(tc.run))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
