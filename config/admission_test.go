@@ -52,34 +52,51 @@ type issuer struct {
 	} `json:"spec"`
 }
 
-// only returns the one object of a kind.
-func only[T any](t *testing.T, objects map[string]*T) *T {
+// webhooksOf returns the configurations by which the API server is told whom to ask.
+func webhooksOf(t *testing.T, objects []unstructured.Unstructured) map[string]*admissionregistrationv1.ValidatingWebhookConfiguration {
 	t.Helper()
-	if len(objects) != 1 {
-		t.Fatalf("got %d objects of type %T, want 1", len(objects), *new(T))
-	}
-	for _, object := range objects {
-		return object
-	}
-	return nil
+	return typed[admissionregistrationv1.ValidatingWebhookConfiguration](t, objects, KindWebhooks)
 }
 
-// TestTheWebhookDecidesOnlyWhereItMust holds what the seed and the decisions ask of the configuration.
-func TestTheWebhookDecidesOnlyWhereItMust(t *testing.T) {
-	got := only(t, typed[admissionregistrationv1.ValidatingWebhookConfiguration](t, render(t, OverlayDefault), KindWebhooks))
-	want := []admissionregistrationv1.ValidatingWebhook{{
-		Name: "workspace-use.kruntimes.io", AdmissionReviewVersions: []string{"v1"},
-		ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{
-			Namespace: Namespace, Name: "kruntimes-webhook", Path: ptr.To("/validate-kruntimes-io-v1alpha1-run"), Port: ptr.To(int32(443))}},
-		FailurePolicy: ptr.To(admissionregistrationv1.Fail), MatchPolicy: ptr.To(admissionregistrationv1.Equivalent),
-		SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone), TimeoutSeconds: ptr.To(int32(5)),
-		MatchConditions:   []admissionregistrationv1.MatchCondition{{Name: "names-a-workspace", Expression: "has(object.spec.workspace)"}},
-		NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{},
-		Rules: []admissionregistrationv1.RuleWithOperations{{Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-			Rule: admissionregistrationv1.Rule{APIGroups: []string{"kruntimes.io"}, APIVersions: []string{"v1alpha1"}, Resources: []string{"runs"},
-				Scope: ptr.To(admissionregistrationv1.NamespacedScope)}}},
-	}}
-	if diff := cmp.Diff(want, got.Webhooks); diff != "" {
+// TestTheWebhooksDecideOnlyWhereTheyMust holds what the seed and the decisions ask of the configurations. They are apart, so that
+// the one that fails closed can be installed, found and taken away without the other.
+func TestTheWebhooksDecideOnlyWhereTheyMust(t *testing.T) {
+	got := map[string][]admissionregistrationv1.ValidatingWebhook{}
+	for name, configuration := range webhooksOf(t, render(t, OverlayDefault)) {
+		got[name] = configuration.Webhooks
+	}
+	client := func(path string) admissionregistrationv1.WebhookClientConfig {
+		return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{
+			Namespace: Namespace, Name: "kruntimes-webhook", Path: ptr.To(path), Port: ptr.To(int32(443))}}
+	}
+	rule := func(group string, operations []admissionregistrationv1.OperationType, resources ...string) admissionregistrationv1.RuleWithOperations {
+		return admissionregistrationv1.RuleWithOperations{Operations: operations, Rule: admissionregistrationv1.Rule{APIGroups: []string{group},
+			APIVersions: []string{"v1alpha1"}, Resources: resources, Scope: ptr.To(admissionregistrationv1.NamespacedScope)}}
+	}
+	create := []admissionregistrationv1.OperationType{admissionregistrationv1.Create}
+	want := map[string][]admissionregistrationv1.ValidatingWebhook{
+		WorkspaceUseWebhooks: {{
+			Name: "workspace-use.kruntimes.io", AdmissionReviewVersions: []string{"v1"}, ClientConfig: client("/validate-kruntimes-io-v1alpha1-run"),
+			FailurePolicy: ptr.To(admissionregistrationv1.Fail), MatchPolicy: ptr.To(admissionregistrationv1.Equivalent),
+			SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone), TimeoutSeconds: ptr.To(int32(5)),
+			MatchConditions:   []admissionregistrationv1.MatchCondition{{Name: "names-a-workspace", Expression: "has(object.spec.workspace)"}},
+			NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{},
+			Rules: []admissionregistrationv1.RuleWithOperations{rule("kruntimes.io", create, "runs")},
+		}},
+		WorkflowValidityWebhooks: {{
+			Name: "validity.workflows.kruntimes.io", AdmissionReviewVersions: []string{"v1"}, ClientConfig: client("/validate-workflows-kruntimes-io-v1alpha1"),
+			FailurePolicy: ptr.To(admissionregistrationv1.Ignore), MatchPolicy: ptr.To(admissionregistrationv1.Equivalent),
+			SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone), TimeoutSeconds: ptr.To(int32(2)),
+			MatchConditions: []admissionregistrationv1.MatchCondition{
+				{Name: "changes-its-spec", Expression: "oldObject == null || object.metadata.generation != oldObject.metadata.generation"},
+				{Name: "is-no-child", Expression: "!has(object.metadata.labels) || !('workflows.kruntimes.io/workflow-run-uid' in object.metadata.labels)"}},
+			NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{},
+			Rules: []admissionregistrationv1.RuleWithOperations{
+				rule("workflows.kruntimes.io", append(create, admissionregistrationv1.Update), "workflows", "actions"),
+				rule("workflows.kruntimes.io", create, "workflowruns")},
+		}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("webhooks (-want +got):\n%s", diff)
 	}
 }
@@ -88,7 +105,7 @@ func TestTheWebhookDecidesOnlyWhereItMust(t *testing.T) {
 // argument that makes the manager listen there.
 func TestTheWebhookLeadsToTheManager(t *testing.T) {
 	objects := render(t, OverlayDefault)
-	configuration := only(t, typed[admissionregistrationv1.ValidatingWebhookConfiguration](t, objects, KindWebhooks))
+	configuration := webhooksOf(t, objects)[WorkspaceUseWebhooks]
 	reference := configuration.Webhooks[0].ClientConfig.Service
 	service := typed[corev1.Service](t, objects, "Service")[reference.Name]
 	if service == nil || service.Namespace != reference.Namespace {
@@ -124,7 +141,7 @@ func TestTheWebhookLeadsToTheManager(t *testing.T) {
 func TestTheCertificateIsForTheService(t *testing.T) {
 	objects := render(t, OverlayDefault)
 	certificates, issuers := typed[certificate](t, objects, "Certificate"), typed[issuer](t, objects, "Issuer")
-	configuration := only(t, typed[admissionregistrationv1.ValidatingWebhookConfiguration](t, objects, KindWebhooks))
+	configuration := webhooksOf(t, objects)[WorkspaceUseWebhooks]
 	namespace, name, _ := strings.Cut(configuration.Annotations["cert-manager.io/inject-ca-from"], "/")
 	serving := certificates[name]
 	if serving == nil || serving.Namespace != namespace {
@@ -181,7 +198,53 @@ func TestOnlyWorkspaceUserMayUseWorkspaces(t *testing.T) {
 	}
 }
 
+// TestAllWebhooksAreReachedAlike lets the two tests above speak for every configuration.
+func TestAllWebhooksAreReachedAlike(t *testing.T) {
+	all := webhooksOf(t, render(t, OverlayDefault))
+	first := all[WorkspaceUseWebhooks]
+	for name, other := range all {
+		if diff := cmp.Diff(first.Annotations, other.Annotations); diff != "" {
+			t.Errorf("annotations of %s (-%s +its own):\n%s", name, first.Name, diff)
+		}
+		for _, webhook := range other.Webhooks {
+			service := *webhook.ClientConfig.Service
+			service.Path = first.Webhooks[0].ClientConfig.Service.Path
+			if diff := cmp.Diff(first.Webhooks[0].ClientConfig.Service, &service); diff != "" {
+				t.Errorf("Service of %s (-%s +its own):\n%s", webhook.Name, first.Webhooks[0].Name, diff)
+			}
+		}
+	}
+}
+
+// TestOnlyAdmissionBringsWebhooks keeps them out of installations whose manager does not answer.
+func TestOnlyAdmissionBringsWebhooks(t *testing.T) {
+	components, err := tree.ReadDir("components")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bring []string
+	for _, component := range components {
+		files, err := tree.ReadDir("components/" + component.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			content, err := tree.ReadFile("components/" + component.Name() + "/" + file.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := string(content); strings.Contains(text, KindWebhooks) || strings.Contains(text, "../webhook") {
+				bring = append(bring, component.Name())
+			}
+		}
+	}
+	if diff := cmp.Diff([]string{"admission"}, bring); diff != "" {
+		t.Errorf("components with webhooks (-want +got):\n%s", diff)
+	}
+}
+
 func TestReachWebhooksAt(t *testing.T) {
+	got := map[string]admissionregistrationv1.WebhookClientConfig{}
 	for _, u := range render(t, OverlayDev) {
 		if u.GetKind() != KindWebhooks {
 			continue
@@ -189,18 +252,20 @@ func TestReachWebhooksAt(t *testing.T) {
 		if err := ReachWebhooksAt(&u, "https://127.0.0.1:1", []byte("PEM")); err != nil {
 			t.Fatal(err)
 		}
-		got := only(t, typed[admissionregistrationv1.ValidatingWebhookConfiguration](t, []unstructured.Unstructured{u}, KindWebhooks))
-		want := admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.1:1/validate-kruntimes-io-v1alpha1-run"), CABundle: []byte("PEM")}
-		if diff := cmp.Diff(want, got.Webhooks[0].ClientConfig); diff != "" {
-			t.Errorf("client (-want +got):\n%s", diff)
-		}
-		if len(got.Annotations) > 0 {
-			t.Errorf("cert-manager is still told to put another authority there: %v", got.Annotations)
+		reached := webhooksOf(t, []unstructured.Unstructured{u})[u.GetName()]
+		got[u.GetName()] = reached.Webhooks[0].ClientConfig
+		if len(reached.Annotations) > 0 {
+			t.Errorf("cert-manager is still told to put another authority there: %v", reached.Annotations)
 		}
 		if err := ReachWebhooksAt(&u, "https://127.0.0.1:1", nil); err == nil {
 			t.Error("what has no Service was changed a second time")
 		}
-		return
 	}
-	t.Error("the dev overlay has no webhooks")
+	want := map[string]admissionregistrationv1.WebhookClientConfig{
+		WorkspaceUseWebhooks:     {URL: ptr.To("https://127.0.0.1:1/validate-kruntimes-io-v1alpha1-run"), CABundle: []byte("PEM")},
+		WorkflowValidityWebhooks: {URL: ptr.To("https://127.0.0.1:1/validate-workflows-kruntimes-io-v1alpha1"), CABundle: []byte("PEM")},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("clients (-want +got):\n%s", diff)
+	}
 }

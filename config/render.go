@@ -31,6 +31,10 @@ const (
 	RuntimedClusterRole = "kruntimes-runtimed"
 	// WorkspaceUserClusterRole lets its holder use the PersistentWorkspaces of a namespace; administrators bind it.
 	WorkspaceUserClusterRole = "kruntimes-workspace-user"
+	// WorkspaceUseWebhooks has the manager asked about Runs that name a workspace. It goes with group workspaces.
+	WorkspaceUseWebhooks = "kruntimes-workspace-use"
+	// WorkflowValidityWebhooks has it asked about definitions and WorkflowRuns. It goes with group workflows.
+	WorkflowValidityWebhooks = "kruntimes-workflow-validity"
 )
 
 //go:embed certmanager clusterscope components crd default dev flowcontrol manager namespace policy rbac samples scheduler webhook

@@ -68,6 +68,7 @@ func TestRenderInstallsAllKinds(t *testing.T) {
 		"ClusterRole/kruntimes-scheduler", "ClusterRole/kruntimes-view",
 		"ClusterRole/kruntimes-admission", "ClusterRole/kruntimes-workspace-user", "ClusterRoleBinding/kruntimes-admission",
 		"CustomResourceDefinition/persistentworkspaces.workspaces.kruntimes.io", "ValidatingWebhookConfiguration/kruntimes-workspace-use",
+		"ValidatingWebhookConfiguration/kruntimes-workflow-validity",
 		"ClusterRole/kruntimes-metrics-auth", "ClusterRole/kruntimes-metrics-reader",
 		"ClusterRoleBinding/kruntimes-manager", "ClusterRoleBinding/kruntimes-scheduler", "ClusterRoleBinding/kruntimes-metrics-auth",
 		"CustomResourceDefinition/actions.workflows.kruntimes.io",

@@ -27,7 +27,7 @@ const (
 	admissionTimeout = time.Minute
 )
 
-// hasAdmission tells whether there is a manager that the API server asks about Runs with a workspace.
+// hasAdmission tells whether there is a manager that the API server asks.
 func (o *Options) hasAdmission() bool {
 	return !o.WithoutProduct && slices.Contains(o.Groups, groups.Workspaces)
 }
@@ -58,11 +58,17 @@ func (c *Cluster) webhookAddress() string {
 	return net.JoinHostPort(loopback, strconv.Itoa(c.webhookPort))
 }
 
-// adaptAdmission makes the API server ask the manager of this cluster, or nobody where there is none.
+// adaptAdmission makes the API server ask the manager of this cluster, or nobody where there is none, and nothing that is not
+// answered.
 func (c *Cluster) adaptAdmission(objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	isWebhooks := func(object *unstructured.Unstructured) bool { return object.GetKind() == config.KindWebhooks }
 	if !c.options.hasAdmission() {
 		return slices.DeleteFunc(objects, isWebhooks), nil
+	}
+	if !slices.Contains(c.options.Groups, groups.Workflows) {
+		objects = slices.DeleteFunc(objects, func(object *unstructured.Unstructured) bool {
+			return isWebhooks(object) && object.GetName() == config.WorkflowValidityWebhooks
+		})
 	}
 	port, err := ports.Free()
 	if err != nil {

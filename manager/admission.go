@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	webhooks "kruntimes.io/kruntimes/webhooks/core"
+	"kruntimes.io/kruntimes/webhooks/workflows"
 )
 
 const (
@@ -26,8 +27,8 @@ const (
 	defaultUserRole = "kruntimes-workspace-user"
 )
 
-// AdmissionOptions say where and how the manager answers the API server about Runs that name a workspace. They count only
-// where group workspaces is enabled.
+// AdmissionOptions say where and how the manager answers the API server: about Runs that name a workspace and, with group
+// workflows, about definitions and WorkflowRuns. They count only where group workspaces is enabled.
 type AdmissionOptions struct {
 	// Address is where the API server reaches the manager, over TLS. Default: :9443.
 	Address string
@@ -42,7 +43,7 @@ type AdmissionOptions struct {
 
 // AddFlags makes the options settable on a command line, with their defaults.
 func (o *AdmissionOptions) AddFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.Address, "webhook-address", defaultAdmissionAddress, "`Address` to answer the API server on about Runs with a workspace")
+	flags.StringVar(&o.Address, "webhook-address", defaultAdmissionAddress, "`Address` to answer the API server on about Runs with a workspace, definitions and WorkflowRuns")
 	flags.StringVar(&o.CertDir, "webhook-cert-dir", "", "`Directory` with tls.crt and tls.key for the API server's questions")
 	flags.StringVar(&o.Controller, "controller-service-account", "", "This manager's own ServiceAccount, as `namespace/name`: it creates the Runs of WorkflowRuns")
 	flags.StringVar(&o.UserRole, "workspace-user-cluster-role", defaultUserRole, "`ClusterRole` that is named to callers who may not use a workspace")
@@ -121,4 +122,9 @@ func addAdmission(ctx context.Context, mgr ctrl.Manager, options AdmissionOption
 		return fmt.Errorf("adding the readiness probe of admission: %w", err)
 	}
 	return nil
+}
+
+// addEarlyWords answers the API server about definitions and WorkflowRuns, on the server of addAdmission.
+func addEarlyWords(ctx context.Context, mgr ctrl.Manager) {
+	mgr.GetWebhookServer().Register(workflows.Path, workflows.NewWebhook(logr.FromContextOrDiscard(ctx)))
 }

@@ -130,6 +130,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, options Options, configuration
 		if err := setUpWorkflows(ctx, mgr, recorder, configuration.jobWorkspaces()); err != nil {
 			return fmt.Errorf("setting up group %s: %w", groups.Workflows, err)
 		}
+		addEarlyWords(ctx, mgr)
 	}
 	return addProbes(ctx, mgr, slices.Collect(maps.Keys(cachedObjects(options))))
 }

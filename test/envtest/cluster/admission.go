@@ -31,12 +31,13 @@ type admission struct {
 	// authority is the PEM of what the API server trusts, certificates the directory with what managers show it.
 	authority    []byte
 	certificates string
-	// webhooks is what the overlay holds.
-	webhooks *unstructured.Unstructured
+	// webhooks are what the overlay holds, by name.
+	webhooks map[string]*unstructured.Unstructured
 }
 
 // newAdmission makes certificates for managers.
 func newAdmission() (a admission, err error) {
+	a.webhooks = map[string]*unstructured.Unstructured{}
 	if a.certificates, err = os.MkdirTemp("", "kruntimes-webhook-"); err != nil {
 		return admission{}, fmt.Errorf("making a directory for certificates: %w", err)
 	}
@@ -86,7 +87,27 @@ func (a admission) options(tb testing.TB) manager.AdmissionOptions {
 // configuration does for all namespaces, until the test ends. The manager need not be there: then such Runs are refused.
 func (c *Cluster) Ask(tb testing.TB, namespace, address string) {
 	tb.Helper()
-	webhooks := c.admission.webhooks.DeepCopy()
+	c.ask(tb, config.WorkspaceUseWebhooks, namespace, address)
+	Eventually(tb, "the webhook to be asked", func(ctx context.Context) (bool, error) {
+		probe := &corev1alpha1.Run{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "webhook-probe"}, Spec: corev1alpha1.RunSpec{
+			Runtime: "webhook-probe", Workspace: &corev1alpha1.WorkspaceReference{Name: "webhook-probe"},
+			Mode: corev1alpha1.RunMode{Task: &corev1alpha1.TaskMode{Args: []string{"true"}}}}}
+		err := c.admin.Create(ctx, probe, client.DryRunAll)
+		return err != nil && strings.Contains(err.Error(), "workspace-use.kruntimes.io"), nil
+	})
+}
+
+// AskForEarlyWords makes the API server ask the manager at address about definitions and WorkflowRuns in one namespace, as the
+// installed configuration does for all namespaces, until the test ends. The manager need not be there: then they are admitted.
+func (c *Cluster) AskForEarlyWords(tb testing.TB, namespace, address string) {
+	tb.Helper()
+	c.ask(tb, config.WorkflowValidityWebhooks, namespace, address)
+}
+
+// ask installs a configuration for one namespace until the test ends.
+func (c *Cluster) ask(tb testing.TB, configuration, namespace, address string) {
+	tb.Helper()
+	webhooks := c.admission.webhooks[configuration].DeepCopy()
 	webhooks.SetName(webhooks.GetName() + "-" + namespace)
 	if err := config.ReachWebhooksAt(webhooks, "https://"+address, c.admission.authority); err != nil {
 		tb.Fatal(err)
@@ -103,12 +124,5 @@ func (c *Cluster) Ask(tb testing.TB, namespace, address string) {
 		if err := c.admin.Delete(context.WithoutCancel(tb.Context()), webhooks); err != nil {
 			tb.Errorf("deleting the webhooks of %s: %v", namespace, err)
 		}
-	})
-	Eventually(tb, "the webhook to be asked", func(ctx context.Context) (bool, error) {
-		probe := &corev1alpha1.Run{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "webhook-probe"}, Spec: corev1alpha1.RunSpec{
-			Runtime: "webhook-probe", Workspace: &corev1alpha1.WorkspaceReference{Name: "webhook-probe"},
-			Mode: corev1alpha1.RunMode{Task: &corev1alpha1.TaskMode{Args: []string{"true"}}}}}
-		err := c.admin.Create(ctx, probe, client.DryRunAll)
-		return err != nil && strings.Contains(err.Error(), "workspace-use.kruntimes.io"), nil
 	})
 }

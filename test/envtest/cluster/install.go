@@ -31,7 +31,7 @@ func (c *Cluster) install(ctx context.Context) error {
 	}
 	for _, u := range objects {
 		if u.GetKind() == config.KindWebhooks {
-			c.admission.webhooks = u
+			c.admission.webhooks[u.GetName()] = u
 			continue
 		}
 		if err := c.admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("test"), client.ForceOwnership); err != nil {
