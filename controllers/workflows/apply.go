@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -55,12 +56,16 @@ func (r *WorkflowRunReconciler) apply(ctx context.Context, o *observation, d *de
 	}
 }
 
-// snapshot stores the accepted spec. A WorkflowRun whose snapshot is refused for good is not accepted.
+// snapshot stores the accepted spec, and the Actions that it calls. A WorkflowRun whose snapshot is refused for good is not accepted.
 func (r *WorkflowRunReconciler) snapshot(ctx context.Context, o *observation, d *decision) error {
 	name, err := r.createSnapshot(ctx, o.run)
+	if err == nil {
+		err = r.freeze(ctx, o)
+	}
 	switch {
 	case err == nil:
 		d.status.SnapshotName = name
+		r.memory.froze(o.run, o.actions)
 		return nil
 	case isFinal(err):
 		d.snapshot = false
@@ -72,12 +77,16 @@ func (r *WorkflowRunReconciler) snapshot(ctx context.Context, o *observation, d 
 	}
 }
 
-// start creates child Runs. One that is refused for good fails its job; one that is refused for now is held back, so
+// start creates children. One that is refused for good fails its job; one that is refused for now is held back, so
 // that the next reconciliation goes on with the others.
 func (r *WorkflowRunReconciler) start(ctx context.Context, o *observation, d *decision) error {
 	names, errs := make([]string, len(d.start)), make([]error, len(d.start))
 	workqueue.ParallelizeUntil(ctx, atOnce, len(d.start), func(i int) {
-		names[i], errs[i] = r.createChild(ctx, o.run, d.start[i])
+		if t := d.start[i]; t.call != nil {
+			names[i], errs[i] = r.createCall(ctx, o.run, t)
+		} else {
+			names[i], errs[i] = r.createChild(ctx, o.run, t.id, t.run)
+		}
 	})
 	var passing []error
 	for i, t := range d.start {
@@ -87,11 +96,13 @@ func (r *WorkflowRunReconciler) start(ctx context.Context, o *observation, d *de
 			record(*o, &d.status, t.id, names[i])
 		case err == nil: // ctx has ended before its turn.
 			passing = append(passing, ctx.Err())
+		case isInvalidCall(err):
+			refuse(*o, &d.status, t.id, err.Error())
 		case isFinal(err):
-			refuse(*o, &d.status, t.id, reasonOf(err))
+			refuse(*o, &d.status, t.id, workflowsv1alpha1.WordChildRefused+": "+reasonOf(err))
 		default:
 			r.memory.postpone(o.run, t.id, reasonOf(err), o.now)
-			passing = append(passing, fmt.Errorf("creating the Run of step %s of job %s: %w", t.id.step, t.id.job, err))
+			passing = append(passing, fmt.Errorf("creating the child of step %q of job %s: %w", t.id.step, t.id.job, err))
 		}
 	}
 	settle(*o, &d.status)
@@ -106,21 +117,52 @@ func (e *takenError) Error() string {
 	return "the names " + strings.Join(e.names, " and ") + " are taken by other objects: delete or rename those"
 }
 
-// createChild creates one child and returns its name.
-func (r *WorkflowRunReconciler) createChild(ctx context.Context, owner *workflowsv1alpha1.WorkflowRun, t target) (string, error) {
+// createChild creates one child, which is complete but for its name, and returns that.
+func (r *WorkflowRunReconciler) createChild(ctx context.Context, owner *workflowsv1alpha1.WorkflowRun, id identity, child client.Object) (string, error) {
 	build := func(name string) client.Object {
-		child := t.run.DeepCopy()
-		child.Name = name
-		return child
+		named := child.DeepCopyObject().(client.Object)
+		named.SetName(name)
+		return named
 	}
-	name, err := r.createUnderFreeName(ctx, childNames(owner, t.id), build, func(holder client.Object) bool {
-		child, ok := holder.(*corev1alpha1.Run)
-		return ok && belongs(child, owner, t.id)
-	})
+	name, err := r.createUnderFreeName(ctx, childNames(owner, id), build, func(holder client.Object) bool { return belongs(holder, owner, id) })
 	if err == nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("Created Run", "run", name, "job", t.id.job, "step", t.id.step)
+		ctrl.LoggerFrom(ctx).V(1).Info("Created child", "name", name, "job", id.job, "step", id.step, "actionStep", id.actionStep)
 	}
 	return name, err
+}
+
+// createCall makes the child WorkflowRun of a call from the Workflow as it is now, and returns its name. A child that is
+// there already was made from it as it was then, and stays.
+func (r *WorkflowRunReconciler) createCall(ctx context.Context, owner *workflowsv1alpha1.WorkflowRun, t target) (string, error) {
+	child, err := materialize(&definitions{ctx: ctx, client: r.Live, namespace: owner.Namespace}, t.call)
+	if isInvalidCall(err) {
+		if name, findErr := r.findCall(ctx, owner, t.id); findErr != nil || name != "" {
+			return name, findErr
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	meta := childMeta(owner, t.id)
+	meta.Annotations = child.Annotations
+	maps.Copy(meta.Labels, child.Labels)
+	child.ObjectMeta = meta
+	return r.createChild(ctx, owner, t.id, child)
+}
+
+// findCall looks for the child of a call under the names that it may have; empty where it is not there.
+func (r *WorkflowRunReconciler) findCall(ctx context.Context, owner *workflowsv1alpha1.WorkflowRun, id identity) (string, error) {
+	for _, name := range childNames(owner, id) {
+		var child workflowsv1alpha1.WorkflowRun
+		err := r.Live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: name}, &child)
+		if client.IgnoreNotFound(err) != nil {
+			return "", fmt.Errorf("reading WorkflowRun %s: %w", name, err)
+		}
+		if err == nil && belongs(&child, owner, id) {
+			return name, nil
+		}
+	}
+	return "", nil
 }
 
 // createUnderFreeName creates an object under the first of names that is free, and returns that name. An object that
@@ -182,14 +224,18 @@ func reasonOf(err error) string {
 }
 
 // cancel asks for the end of children.
-func (r *WorkflowRunReconciler) cancel(ctx context.Context, children []*corev1alpha1.Run) error {
+func (r *WorkflowRunReconciler) cancel(ctx context.Context, children []client.Object) error {
 	errs := make([]error, len(children))
 	workqueue.ParallelizeUntil(ctx, atOnce, len(children), func(i int) {
 		child := children[i]
-		patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"cancelRequested":true}}`, child.UID)
-		target := &corev1alpha1.Run{ObjectMeta: metav1.ObjectMeta{Namespace: child.Namespace, Name: child.Name}}
+		patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"cancelRequested":true}}`, child.GetUID())
+		meta := metav1.ObjectMeta{Namespace: child.GetNamespace(), Name: child.GetName()}
+		var target client.Object = &corev1alpha1.Run{ObjectMeta: meta}
+		if _, isCall := child.(*workflowsv1alpha1.WorkflowRun); isCall {
+			target = &workflowsv1alpha1.WorkflowRun{ObjectMeta: meta}
+		}
 		if err := r.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
-			errs[i] = fmt.Errorf("cancelling Run %s: %w", child.Name, err)
+			errs[i] = fmt.Errorf("cancelling %s: %w", child.GetName(), err)
 		}
 	})
 	return errors.Join(append(errs, ctx.Err())...)
@@ -202,14 +248,7 @@ func (r *WorkflowRunReconciler) createSnapshot(ctx context.Context, owner *workf
 		return "", fmt.Errorf("encoding the snapshot: %w", err)
 	}
 	build := func(name string) client.Object {
-		return &appsv1.ControllerRevision{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: owner.Namespace, Name: name, Labels: ownerLabels(owner),
-				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, workflowsv1alpha1.GroupVersion.WithKind("WorkflowRun"))},
-			},
-			Data:     runtime.RawExtension{Raw: data},
-			Revision: 1,
-		}
+		return revisionOf(owner, name, data)
 	}
 	name, err := r.createUnderFreeName(ctx, snapshotNames(owner), build, func(holder client.Object) bool {
 		revision, ok := holder.(*appsv1.ControllerRevision)

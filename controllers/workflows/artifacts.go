@@ -3,6 +3,7 @@ package workflows
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,11 +40,20 @@ func keepArtifacts(js *workflowsv1alpha1.JobStatus, made []corev1alpha1.Artifact
 // steps are looked at, so that none is executed in vain: what the needed jobs left is final.
 func lacksArtifacts(o observation, name string, js *workflowsv1alpha1.JobStatus, status *workflowsv1alpha1.WorkflowRunStatus) bool {
 	var missing []string
-	steps := o.run.Spec.Jobs[name].Steps
+	job := o.run.Spec.Jobs[name]
 	for i := range js.Steps {
-		if _, err := artifactInputs(steps[i].Artifacts, status); err != nil {
-			js.Steps[i].Message = statuspatch.Bounded(err.Error(), maxStepMessage)
-			missing = append(missing, "step "+steps[i].Name+": "+err.Error())
+		if !o.wantsArtifacts(&job.Steps[i]) {
+			continue
+		}
+		for l := range leavesOfStep(name, &js.Steps[i]) {
+			step, scope, err := o.script(&job, status, l.id)
+			if err != nil {
+				continue // What it gets is not known before earlier steps have ended, or never: that is told in its turn.
+			}
+			if _, err := artifactInputs(step.Artifacts, status, expression.Scope{Inputs: scope.Inputs}); err != nil {
+				*l.message = statuspatch.Bounded(err.Error(), maxStepMessage)
+				missing = append(missing, l.what()+": "+err.Error())
+			}
 		}
 	}
 	if len(missing) == 0 {
@@ -53,15 +63,23 @@ func lacksArtifacts(o observation, name string, js *workflowsv1alpha1.JobStatus,
 	return true
 }
 
+// wantsArtifacts tells whether a step, or one of the Action that it calls, gets artifacts.
+func (o *observation) wantsArtifacts(step *workflowsv1alpha1.Step) bool {
+	action := o.actions[step.Uses]
+	return len(step.Artifacts) > 0 || action != nil &&
+		slices.ContainsFunc(action.Steps, func(s workflowsv1alpha1.Step) bool { return len(s.Artifacts) > 0 })
+}
+
 // artifactInputs resolves the artifacts that a step gets, from jobs that have succeeded, into those of its Run.
-func artifactInputs(wanted []workflowsv1alpha1.StepArtifact, status *workflowsv1alpha1.WorkflowRunStatus) ([]corev1alpha1.ArtifactInput, error) {
+// Their texts see scope.
+func artifactInputs(wanted []workflowsv1alpha1.StepArtifact, status *workflowsv1alpha1.WorkflowRunStatus, scope expression.Scope) ([]corev1alpha1.ArtifactInput, error) {
 	var inputs []corev1alpha1.ArtifactInput
 	var missing []string
 	r := renderer{left: maxChildBytes}
 	for i, a := range wanted {
 		field, failures := "artifacts["+strconv.Itoa(i)+"]", len(r.errs)
-		from := r.render(field+".from", a.From, maxArtifactText, expression.Scope{})
-		path := r.render(field+".path", a.Path, maxArtifactText, expression.Scope{})
+		from := r.render(field+".from", a.From, maxArtifactText, scope)
+		path := r.render(field+".path", a.Path, maxArtifactText, scope)
 		if len(r.errs) > failures {
 			continue
 		}

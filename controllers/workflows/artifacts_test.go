@@ -238,7 +238,7 @@ func newHandoverGame(r *rand.Rand) handoverGame {
 	for _, name := range sortedKeys(g.jobs) {
 		job := g.jobs[name]
 		for i := range job.Steps {
-			if len(job.Needs) == 0 || r.IntN(2) == 0 {
+			if len(job.Needs) == 0 || job.Steps[i].Uses != "" || r.IntN(2) == 0 {
 				continue
 			}
 			need, artifact := job.Needs[r.IntN(len(job.Needs))], names[r.IntN(len(names))]
@@ -273,13 +273,12 @@ func (g handoverGame) judge(name string, phases map[string]string, kept map[stri
 			return "Failed"
 		}
 	}
-	for _, step := range g.jobs[name].Steps {
-		id := identity{job: name, step: step.Name}
+	for _, id := range g.game.leaves(name, g.jobs[name]) {
 		if g.outcomes[id] != corev1alpha1.RunSucceeded {
 			return "Failed"
 		}
 		for _, artifact := range g.leaves[id] {
-			kept[name][artifact] = ref(artifact, name+"/"+step.Name)
+			kept[name][artifact] = ref(artifact, pathOf(id))
 		}
 	}
 	return "Succeeded"
@@ -292,7 +291,7 @@ func TestRandomHandovers(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		g := newHandoverGame(r)
 		w := newWorld(t, g.jobs)
-		w.leaves = g.leaves
+		w.actions, w.leaves = g.actions, g.leaves
 		g.play(r, w, -1)
 		phases, kept := g.oracle()
 		if diff := cmp.Diff(phases, w.phases()); diff != "" {

@@ -47,10 +47,20 @@ func newBudget(run *workflowsv1alpha1.WorkflowRun) *budget {
 		for _, ref := range js.Artifacts {
 			b.chargeArtifact(ref, 1)
 		}
+		if run.Spec.Jobs[name].Uses != "" {
+			b.status -= maxName // of the child
+		}
 		for i := range js.Steps {
 			step := js.Steps[i].Name
-			b.status -= perStep + len(step) + min(len(run.Name)+len(name)+len(step)+len("--")+hashSuffix, maxName)
-			b.charge(js.Steps[i].Outputs, 1)
+			if len(js.Steps[i].ActionSteps) > 0 {
+				b.status -= perStep + len(step)
+				b.charge(js.Steps[i].Outputs, 1)
+			}
+			for l := range leavesOfStep(name, &js.Steps[i]) {
+				own := len(step) + len(l.id.actionStep)
+				b.status -= perStep + own + min(len(run.Name)+len(name)+own+len("---")+hashSuffix, maxName)
+				b.charge(*l.outputs, 1)
+			}
 		}
 	}
 	return b
@@ -130,9 +140,9 @@ func (b *budget) errStatusTooLarge() error {
 		workflowsv1alpha1.WordStatusTooLarge, workflowsv1alpha1.MaxStatusBytes, advice)
 }
 
-// encodedLength is the length of an artifact's JSON in a status.
-func encodedLength(ref corev1alpha1.ArtifactRef) int {
-	data, err := json.Marshal(ref)
+// encodedLength is the length of the JSON of what came as JSON.
+func encodedLength(value any) int {
+	data, err := json.Marshal(value)
 	if err != nil { // never: it came as JSON, and holds nothing but texts and numbers
 		return workflowsv1alpha1.MaxStatusBytes
 	}

@@ -14,7 +14,7 @@ import (
 
 // Indexes of the cache.
 const (
-	// indexOwner finds the Runs and the workspaces of a WorkflowRun by the WorkflowRun's UID.
+	// indexOwner finds the Runs, the child WorkflowRuns and the workspaces of a WorkflowRun by the WorkflowRun's UID.
 	indexOwner = "workflows.kruntimes.io/owner"
 	// indexUID finds a WorkflowRun by its UID.
 	indexUID = "metadata.uid"
@@ -28,7 +28,7 @@ func CacheByObject() map[client.Object]cache.ByObject {
 // IndexFields registers the indexes that the controller reads. The cache holds Runs and workspaces as their own groups
 // describe them.
 func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
-	for _, kind := range []client.Object{&corev1alpha1.Run{}, &workspacesv1alpha1.PersistentWorkspace{}} {
+	for _, kind := range []client.Object{&corev1alpha1.Run{}, &workflowsv1alpha1.WorkflowRun{}, &workspacesv1alpha1.PersistentWorkspace{}} {
 		err := indexer.IndexField(ctx, kind, indexOwner, func(o client.Object) []string {
 			if uid := o.GetLabels()[workflowsv1alpha1.LabelWorkflowRunUID]; uid != "" {
 				return []string{uid}

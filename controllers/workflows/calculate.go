@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
@@ -25,10 +26,10 @@ type decision struct {
 	snapshot bool
 	// provision are the workspaces to create, at most one per job, in the order of their jobs.
 	provision []workspaceTarget
-	// start are the child Runs to create, at most one per job, in the order of their jobs.
+	// start are the children to create, at most one per job, in the order of their jobs.
 	start []target
-	// cancel are the child Runs whose end is to be asked for.
-	cancel []*corev1alpha1.Run
+	// cancel are the children whose end is to be asked for.
+	cancel []client.Object
 	// remove are the workspaces to delete: those of ended jobs, and those that no job uses.
 	remove []*workspacesv1alpha1.PersistentWorkspace
 	// expire asks for the deletion of the WorkflowRun, whose time to live is over.
@@ -40,11 +41,13 @@ type decision struct {
 	left *budget
 }
 
-// target is a child Run to create.
+// target is a child to create: the Run of a step, or the WorkflowRun of a call.
 type target struct {
 	id identity
 	// run is complete but for its name.
 	run *corev1alpha1.Run
+	// call is set in place of run where a job calls a Workflow.
+	call *call
 }
 
 // calculate decides, from what was observed and from nothing else. It changes nothing of the observation.
@@ -71,7 +74,7 @@ func calculate(o observation) decision {
 		cancel(o, &d)
 		return d
 	}
-	if d.cancel = uncancelled(slices.Concat(o.surplus, bereft(o, &d.status))); len(d.cancel) > 0 {
+	if d.cancel = uncancelled(slices.Concat(o.unwanted(), bereft(o, &d.status))); len(d.cancel) > 0 {
 		d.recheck = afterCancel
 		return d
 	}

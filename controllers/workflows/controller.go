@@ -56,7 +56,8 @@ func (r *WorkflowRunReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("workflowrun").
 		For(&workflowsv1alpha1.WorkflowRun{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1alpha1.Run{}, handler.EnqueueRequestsFromMapFunc(r.ownerOf), builder.WithPredicates(childChanges()))
+		Watches(&corev1alpha1.Run{}, handler.EnqueueRequestsFromMapFunc(r.ownerOf), builder.WithPredicates(childChanges())).
+		Watches(&workflowsv1alpha1.WorkflowRun{}, handler.EnqueueRequestsFromMapFunc(r.ownerOf), builder.WithPredicates(callChanges()))
 	if r.Workspaces != nil {
 		b = b.Watches(&workspacesv1alpha1.PersistentWorkspace{}, handler.EnqueueRequestsFromMapFunc(r.ownerOf),
 			builder.WithPredicates(workspaceChanges()))
@@ -83,6 +84,20 @@ func childChanges() predicate.Predicate {
 			return ok1 && ok2 && isNews(after) &&
 				(before.Status.Phase != after.Status.Phase || waitsFor(before) != waitsFor(after))
 		},
+	}
+}
+
+// callChanges lets through that a child WorkflowRun has ended, or is gone.
+func callChanges() predicate.Predicate {
+	ended := func(object client.Object) bool {
+		run, ok := object.(*workflowsv1alpha1.WorkflowRun)
+		return ok && run.Status.Phase.IsTerminal()
+	}
+	return predicate.Funcs{
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		CreateFunc:  func(e event.CreateEvent) bool { return ended(e.Object) },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return ended(e.ObjectNew) && !ended(e.ObjectOld) },
+		DeleteFunc:  func(event.DeleteEvent) bool { return true },
 	}
 }
 
@@ -195,11 +210,7 @@ func (r *WorkflowRunReconciler) patch(ctx context.Context, o *observation, statu
 // giveUp ends a WorkflowRun whose status the API server refuses for good: its children are cancelled, and what is stored
 // of it stays.
 func (r *WorkflowRunReconciler) giveUp(ctx context.Context, o *observation, cause error) error {
-	var active []*corev1alpha1.Run
-	for _, id := range sortedIdentities(o.children) {
-		active = append(active, o.children[id])
-	}
-	if err := r.cancel(ctx, uncancelled(active)); err != nil {
+	if err := r.cancel(ctx, uncancelled(o.offspring())); err != nil {
 		return err
 	}
 	status := *o.run.Status.DeepCopy()

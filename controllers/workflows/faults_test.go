@@ -25,6 +25,9 @@ func (l *lagging) step(g game) bool {
 	if len(l.owners.pending) > 0 {
 		moves = append(moves, func() { l.deliver(&l.owners, predicate.GenerationChangedPredicate{}) })
 	}
+	if len(l.calls.pending) > 0 {
+		moves = append(moves, func() { l.deliver(&l.calls, callChanges()) })
+	}
 	if len(l.workspaces.pending) > 0 {
 		moves = append(moves, func() { l.deliver(&l.workspaces, workspaceChanges()) })
 	}
@@ -39,6 +42,11 @@ func (l *lagging) step(g game) bool {
 	for _, child := range l.liveRuns() {
 		if !child.Status.Phase.IsTerminal() {
 			moves = append(moves, func() { l.play(g, child) })
+		}
+	}
+	for _, child := range l.liveCalls() {
+		if !child.Status.Phase.IsTerminal() {
+			moves = append(moves, func() { l.playCall(g, child) })
 		}
 	}
 	if len(moves) == 0 {
@@ -80,6 +88,33 @@ func (l *lagging) play(g game, child *corev1alpha1.Run) {
 	l.runs.pending = append(l.runs.pending, child.DeepCopy())
 }
 
+// playCall does the same for the child of a call.
+func (l *lagging) playCall(g game, child *workflowsv1alpha1.WorkflowRun) {
+	l.t.Helper()
+	id := identityOf(child)
+	phase := g.outcomes[id]
+	l.clock.SetTime(l.clock.Now().Add(time.Millisecond))
+	if phase == "" && !child.Spec.CancelRequested {
+		if recorded(&l.live().Status)[id] == "" {
+			return
+		}
+		if err := l.Client.Delete(l.t.Context(), child); err != nil {
+			l.t.Fatal(err)
+		}
+		child.DeletionTimestamp = &metav1.Time{Time: l.clock.Now()}
+		l.calls.pending = append(l.calls.pending, child)
+		return
+	}
+	if child.Spec.CancelRequested {
+		phase = corev1alpha1.RunCancelled
+	}
+	child.Status.Phase, child.Status.CompletionTime = workflowPhase(phase), micro(l.clock.Now())
+	if err := l.Client.Status().Update(l.t.Context(), child); err != nil {
+		l.t.Fatal(err)
+	}
+	l.calls.pending = append(l.calls.pending, trimmed(l.t, child))
+}
+
 // change changes the WorkflowRun as a user does.
 func (l *lagging) change(f func(*workflowsv1alpha1.WorkflowRun)) {
 	l.t.Helper()
@@ -110,7 +145,7 @@ func (l *lagging) playOn(g game, user func(round int)) {
 
 // arrived tells whether the caches have caught up.
 func (l *lagging) arrived() bool {
-	return len(l.runs.pending)+len(l.owners.pending)+len(l.workspaces.pending) == 0
+	return len(l.runs.pending)+len(l.owners.pending)+len(l.calls.pending)+len(l.workspaces.pending) == 0
 }
 
 // quiet tells whether no Run is active, and no workspace left.
@@ -119,6 +154,11 @@ func (l *lagging) quiet() bool {
 		return false
 	}
 	for _, child := range l.liveRuns() {
+		if !child.Status.Phase.IsTerminal() {
+			return false
+		}
+	}
+	for _, child := range l.liveCalls() {
 		if !child.Status.Phase.IsTerminal() {
 			return false
 		}
@@ -152,7 +192,7 @@ func TestFaultsChangeNoEnd(t *testing.T) {
 	for seed := range uint64(80) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		g := newGame(r)
-		l := newLagging(t, r, g.jobs, configFor(seed))
+		l := newLagging(t, r, g, configFor(seed))
 		l.playOn(g, func(round int) {
 			if r.IntN(50) == 0 && round < 500 { // A harmless change, which makes the controller's next patch conflict.
 				l.change(func(run *workflowsv1alpha1.WorkflowRun) {
@@ -182,7 +222,7 @@ func TestFaultsAndLosses(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		g := newGame(r)
-		l := newLagging(t, r, g.jobs, everyJob())
+		l := newLagging(t, r, g, everyJob())
 		l.playOn(g, func(round int) {
 			if r.IntN(30) > 0 || round > 1000 {
 				return
@@ -214,7 +254,7 @@ func TestFaultsLeaveNothingBehindACancel(t *testing.T) {
 	for seed := range uint64(80) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		g := newGame(r)
-		l := newLagging(t, r, g.jobs, configFor(seed))
+		l := newLagging(t, r, g, configFor(seed))
 		cancelAt, cancelled := r.IntN(80), false
 		endedBeforehand := false
 		atEnd := -1

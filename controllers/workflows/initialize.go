@@ -3,7 +3,6 @@ package workflows
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,10 +25,13 @@ func initialize(o observation, d *decision) {
 	status.ObservedGeneration = o.run.Generation
 	status.StartTime = micro(o.now)
 	errs := validate.WorkflowRun(&o.run.Spec)
-	errs = append(errs, validate.Unavailable(&o.run.Spec)...)
 	errs = append(errs, validate.OutputContract(o.run.Annotations, o.run.Spec.Jobs)...)
 	if len(errs) > 0 {
-		reject(o, status, refusal(errs), joined(errs))
+		reject(o, status, refusal(errs), allOf(errs))
+		return
+	}
+	if reason, why := o.misfit(); reason != "" {
+		reject(o, status, reason, why)
 		return
 	}
 	if h := o.held[identity{}]; o.now.Before(h.until) && !o.endsEarly() {
@@ -45,8 +47,8 @@ func initialize(o observation, d *decision) {
 		if len(js.Pre) > 0 {
 			js.Phase = workflowsv1alpha1.JobWaiting
 		}
-		for _, step := range job.Steps {
-			js.Steps = append(js.Steps, workflowsv1alpha1.StepStatus{Name: step.Name, Phase: corev1alpha1.RunPending})
+		for i := range job.Steps {
+			js.Steps = append(js.Steps, o.layOut(&job.Steps[i]))
 		}
 		status.Jobs[name] = js
 	}
@@ -58,6 +60,47 @@ func initialize(o observation, d *decision) {
 	}
 	d.snapshot, d.left = true, newBudget(o.run)
 	d.provision = firstWorkspaces(o)
+}
+
+// misfit says why a WorkflowRun that is valid in itself cannot be executed with the Actions that it calls.
+func (o *observation) misfit() (reason, why string) {
+	if len(o.unresolved) > 0 {
+		return workflowsv1alpha1.ReasonInvalidReference, allOf(o.unresolved)
+	}
+	steps := 0
+	for _, job := range o.run.Spec.Jobs {
+		for i := range job.Steps {
+			steps++
+			if action := o.actions[job.Steps[i].Uses]; action != nil {
+				steps += len(action.Steps) - 1
+			}
+		}
+	}
+	if steps > workflowsv1alpha1.MaxSteps {
+		return workflowsv1alpha1.ReasonTooLarge, fmt.Sprintf("spec.jobs: all jobs together have %d steps, those of the Actions that they call included, and may have %d: split the work into several WorkflowRuns",
+			steps, workflowsv1alpha1.MaxSteps)
+	}
+	size := encodedLength(o.run.Spec)
+	for _, action := range o.actions {
+		size += encodedLength(action)
+	}
+	if size > workflowsv1alpha1.MaxDefinitionBytes {
+		return workflowsv1alpha1.ReasonTooLarge, fmt.Sprintf("spec: the definition has %d bytes as JSON, those of the Actions that it calls included, and may have %d: split it into several WorkflowRuns",
+			size, workflowsv1alpha1.MaxDefinitionBytes)
+	}
+	return "", ""
+}
+
+// layOut makes the status of a step that was not started.
+func (o *observation) layOut(step *workflowsv1alpha1.Step) workflowsv1alpha1.StepStatus {
+	status := workflowsv1alpha1.StepStatus{Name: step.Name, Phase: corev1alpha1.RunPending}
+	if action := o.actions[step.Uses]; action != nil {
+		for i := range action.Steps {
+			status.ActionSteps = append(status.ActionSteps,
+				workflowsv1alpha1.ActionStepStatus{Name: action.Steps[i].Name, Phase: corev1alpha1.RunPending})
+		}
+	}
+	return status
 }
 
 // firstWorkspaces are those of all jobs, save the ones that are held back: they are made before the first Run of their job.
@@ -79,27 +122,9 @@ func reject(o observation, status *workflowsv1alpha1.WorkflowRunStatus, reason, 
 	end(o, status, workflowsv1alpha1.WorkflowFailed, workflowsv1alpha1.ReasonNotAccepted, "not accepted: "+message)
 }
 
-// joined puts errors into one message, as many as a message holds.
-func joined(errs field.ErrorList) string {
-	var text strings.Builder
-	for i, err := range errs {
-		if i > 0 {
-			text.WriteString("; ")
-		}
-		text.WriteString(inWords(err))
-		if text.Len() > workflowsv1alpha1.MaxMessageLength {
-			break
-		}
-	}
-	return text.String()
-}
-
-// inWords says what is wrong. Of a text that holds expressions, it is the passage that is no valid value.
-func inWords(err *field.Error) string {
-	if passage, ok := err.BadValue.(validate.Passage); ok {
-		return fmt.Sprintf("%s: %s: %s", err.Field, passage, err.Detail)
-	}
-	return err.Error()
+// allOf puts errors into one message, as many as a message holds.
+func allOf(errs field.ErrorList) string {
+	return validate.Joined(errs, workflowsv1alpha1.MaxMessageLength)
 }
 
 // refusal chooses the reason of a refused WorkflowRun.

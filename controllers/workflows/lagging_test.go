@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,8 +38,8 @@ type lagging struct {
 	clock         *testingclock.FakePassiveClock
 	reconciler    *WorkflowRunReconciler
 
-	// runs, owners and workspaces are the caches, and what has not arrived there yet. Each kind has a watch of its own.
-	runs, owners, workspaces follower
+	// runs, owners, calls and workspaces are the caches, and what has not arrived there yet. Each kind has a watch of its own.
+	runs, owners, calls, workspaces follower
 	// config is the manager's configuration; nil: no workspaces.
 	config *JobWorkspaces
 	// due tells that the reconciler was asked to look; timer when it wants to look without being asked.
@@ -62,7 +63,7 @@ const flow = "flow"
 
 var flowKey = types.NamespacedName{Namespace: "ns", Name: flow}
 
-func newLagging(t *testing.T, r *rand.Rand, jobs map[string]workflowsv1alpha1.Job, config *JobWorkspaces) *lagging {
+func newLagging(t *testing.T, r *rand.Rand, g game, config *JobWorkspaces) *lagging {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1alpha1.AddToScheme, workflowsv1alpha1.AddToScheme,
@@ -71,11 +72,17 @@ func newLagging(t *testing.T, r *rand.Rand, jobs map[string]workflowsv1alpha1.Jo
 			t.Fatal(err)
 		}
 	}
-	run := newWorld(t, jobs).run
+	objects := []client.Object{newWorld(t, g.jobs).run, &workflowsv1alpha1.Workflow{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: callee},
+		Spec:       workflowsv1alpha1.WorkflowSpec{Jobs: map[string]workflowsv1alpha1.Job{"j": {RunsOn: "sh", Steps: steps("s")}}},
+	}}
+	for name, spec := range g.actions {
+		objects = append(objects, &workflowsv1alpha1.Action{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: *spec})
+	}
 	l := &lagging{
 		t: t, r: r, clock: testingclock.NewFakePassiveClock(start), config: config,
 		created: map[identity]int{}, furnished: map[string]int{},
-		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(run).
+		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 			WithStatusSubresource(&workflowsv1alpha1.WorkflowRun{}, &corev1alpha1.Run{}, &workspacesv1alpha1.PersistentWorkspace{}).Build(),
 	}
 	l.restart()
@@ -85,7 +92,7 @@ func newLagging(t *testing.T, r *rand.Rand, jobs map[string]workflowsv1alpha1.Jo
 // restart has a fresh manager fill its caches.
 func (l *lagging) restart() {
 	l.t.Helper()
-	for _, f := range []*follower{&l.runs, &l.owners, &l.workspaces} {
+	for _, f := range []*follower{&l.runs, &l.owners, &l.calls, &l.workspaces} {
 		*f = follower{seen: map[string]client.Object{}}
 	}
 	for _, child := range l.liveRuns() {
@@ -93,6 +100,9 @@ func (l *lagging) restart() {
 	}
 	for _, w := range l.liveWorkspaces() {
 		l.workspaces.seen[w.Name] = w
+	}
+	for _, call := range l.liveCalls() {
+		l.calls.seen[call.Name] = trimmed(l.t, call)
 	}
 	l.owners.seen[flow] = l.live()
 	l.reconciler = &WorkflowRunReconciler{Client: l, Live: l.Client, Clock: l.clock, Workspaces: l.config, memory: newMemory()}
@@ -134,6 +144,30 @@ func (l *lagging) liveWorkspaces() []*workspacesv1alpha1.PersistentWorkspace {
 	return out
 }
 
+// liveCalls are the child WorkflowRuns.
+func (l *lagging) liveCalls() []*workflowsv1alpha1.WorkflowRun {
+	l.t.Helper()
+	list := &workflowsv1alpha1.WorkflowRunList{}
+	if err := l.Client.List(l.t.Context(), list, client.HasLabels{workflowsv1alpha1.LabelWorkflowRunUID}); err != nil {
+		l.t.Fatal(err)
+	}
+	out := make([]*workflowsv1alpha1.WorkflowRun, len(list.Items))
+	for i := range list.Items {
+		out[i] = &list.Items[i]
+	}
+	return out
+}
+
+// trimmed is a WorkflowRun as the cache holds it.
+func trimmed(t *testing.T, run *workflowsv1alpha1.WorkflowRun) client.Object {
+	t.Helper()
+	out, err := trimWorkflowRun(run.DeepCopy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.(client.Object)
+}
+
 // Get reads from the cache, as the reconciler's client does.
 func (l *lagging) Get(ctx context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	run, ok := into.(*workflowsv1alpha1.WorkflowRun)
@@ -154,6 +188,10 @@ func (l *lagging) List(ctx context.Context, into client.ObjectList, options ...c
 	case *corev1alpha1.RunList:
 		for _, name := range sortedKeys(l.runs.seen) {
 			list.Items = append(list.Items, *l.runs.seen[name].(*corev1alpha1.Run))
+		}
+	case *workflowsv1alpha1.WorkflowRunList:
+		for _, name := range sortedKeys(l.calls.seen) {
+			list.Items = append(list.Items, *l.calls.seen[name].(*workflowsv1alpha1.WorkflowRun))
 		}
 	case *workspacesv1alpha1.PersistentWorkspaceList:
 		for _, name := range sortedKeys(l.workspaces.seen) {
@@ -203,6 +241,9 @@ func (l *lagging) Create(ctx context.Context, o client.Object, options ...client
 		case *corev1alpha1.Run:
 			l.created[identityOf(o)]++
 			l.runs.pending = append(l.runs.pending, o.DeepCopy())
+		case *workflowsv1alpha1.WorkflowRun:
+			l.created[identityOf(o)]++
+			l.calls.pending = append(l.calls.pending, o.DeepCopy())
 		case *workspacesv1alpha1.PersistentWorkspace:
 			l.furnished[jobOf(o)]++
 			l.workspaces.pending = append(l.workspaces.pending, o.DeepCopy())
@@ -270,11 +311,14 @@ func (l *lagging) Patch(ctx context.Context, o client.Object, patch client.Patch
 		if err := l.Client.Patch(ctx, o, patch, options...); err != nil {
 			return err
 		}
-		run, ok := o.(*corev1alpha1.Run)
-		if !ok {
+		switch o := o.(type) {
+		case *corev1alpha1.Run:
+			l.runs.pending = append(l.runs.pending, o.DeepCopy())
+		case *workflowsv1alpha1.WorkflowRun:
+			l.calls.pending = append(l.calls.pending, o.DeepCopy())
+		default:
 			l.t.Fatalf("patched a %T", o)
 		}
-		l.runs.pending = append(l.runs.pending, run.DeepCopy())
 		return nil
 	})
 }

@@ -29,74 +29,136 @@ func (r *WorkflowRunReconciler) load(ctx context.Context, key types.NamespacedNa
 	case run.Status.Phase.IsTerminal():
 		return o, r.loadWorkspaces(ctx, o)
 	case !isInitialized(&run.Status):
-		return o, nil
+		return o, r.resolveActions(ctx, o)
 	}
-	if err := r.loadChildren(ctx, o); err != nil {
-		return nil, err
+	o.missing = map[identity]string{}
+	expected := r.expected(run)
+	for _, load := range []func() error{
+		func() error { return r.loadRuns(ctx, o, expected) },
+		func() error { return r.loadCalls(ctx, o, expected) },
+		func() error { return r.loadActions(ctx, o) },
+		func() error { return r.loadWorkspaces(ctx, o) },
+	} {
+		if err := load(); err != nil {
+			return nil, err
+		}
 	}
-	return o, r.loadWorkspaces(ctx, o)
+	return o, nil
 }
 
-// loadChildren finds the Runs of a WorkflowRun: those of the index, and live those that must be there and that the index
-// lacks: the ones that the status names, and the ones that were created a moment ago. The cache may lag behind, so only
-// the API server is believed that a child is gone.
-func (r *WorkflowRunReconciler) loadChildren(ctx context.Context, o *observation) error {
-	names := recorded(&o.run.Status)
-	runs, err := r.listChildren(ctx, o)
-	if err != nil {
+// expected are the names of the children that must be there: those that the status names, and those that were created a
+// moment ago. The cache may lag behind, so only the API server is believed that one of them is gone.
+func (r *WorkflowRunReconciler) expected(run *workflowsv1alpha1.WorkflowRun) map[identity]string {
+	names := r.memory.unseen(run)
+	for id := range names {
+		if hasEnded(&run.Status, id) {
+			r.memory.saw(run, id)
+			delete(names, id)
+		}
+	}
+	if names == nil {
+		names = map[identity]string{}
+	}
+	maps.Copy(names, recorded(&run.Status))
+	return names
+}
+
+// loadRuns finds the Runs of a WorkflowRun: those of the index, and live those that the index lacks.
+func (r *WorkflowRunReconciler) loadRuns(ctx context.Context, o *observation, expected map[identity]string) error {
+	var list corev1alpha1.RunList
+	if err := r.listChildren(ctx, o, &list); err != nil {
 		return fmt.Errorf("listing the Runs of the WorkflowRun: %w", err)
 	}
-	o.children = make(map[identity]*corev1alpha1.Run, len(runs))
-	for i := range runs {
-		child := &runs[i]
+	o.children = make(map[identity]*corev1alpha1.Run, len(list.Items))
+	for i := range list.Items {
+		child := &list.Items[i]
 		id := identityOf(child)
 		r.memory.saw(o.run, id)
 		if other, ok := o.children[id]; ok {
 			var loser *corev1alpha1.Run
-			child, loser = prefer(other, child, names[id])
+			child, loser = prefer(other, child, expected[id])
 			o.surplus = append(o.surplus, loser)
 		}
 		o.children[id] = child
 	}
-	expected := r.memory.unseen(o.run)
-	if expected == nil {
-		expected = names
-	} else {
-		maps.Copy(expected, names)
-	}
-	o.missing = map[identity]string{}
 	for id, name := range expected {
-		if o.children[id] != nil {
-			continue
-		}
-		if hasEnded(&o.run.Status, id) {
-			r.memory.saw(o.run, id)
+		if id.isCall() || o.children[id] != nil {
 			continue
 		}
 		child := &corev1alpha1.Run{}
-		err := r.Live.Get(ctx, client.ObjectKey{Namespace: o.run.Namespace, Name: name}, child)
-		switch {
-		case apierrors.IsNotFound(err), err == nil && !belongs(child, o.run, id):
-			o.missing[id] = name
+		switch found, err := r.findChild(ctx, o, id, name, child); {
 		case err != nil:
 			return fmt.Errorf("reading Run %s: %w", name, err)
-		default:
+		case found:
 			o.children[id] = child
+		default:
+			o.missing[id] = name
 		}
 	}
 	return nil
 }
 
+// loadCalls does the same for child WorkflowRuns. The cache drops most of one that has ended, so that it is read again where
+// that matters.
+func (r *WorkflowRunReconciler) loadCalls(ctx context.Context, o *observation, expected map[identity]string) error {
+	if callsOf(o.run.Spec.Jobs).Len() == 0 {
+		return nil
+	}
+	var list workflowsv1alpha1.WorkflowRunList
+	if err := r.listChildren(ctx, o, &list); err != nil {
+		return fmt.Errorf("listing the child WorkflowRuns: %w", err)
+	}
+	o.calls = make(map[string]*workflowsv1alpha1.WorkflowRun, len(list.Items))
+	for i := range list.Items {
+		child := &list.Items[i]
+		id := identityOf(child)
+		r.memory.saw(o.run, id)
+		if other, ok := o.calls[id.job]; ok {
+			var loser *workflowsv1alpha1.WorkflowRun
+			child, loser = prefer(other, child, expected[id])
+			o.surplusCalls = append(o.surplusCalls, loser)
+		}
+		o.calls[id.job] = child
+	}
+	for _, job := range sortedKeys(o.calls) {
+		if o.calls[job].Status.Phase.IsTerminal() && !o.run.Status.Jobs[job].Phase.IsTerminal() {
+			expected[identity{job: job}] = o.calls[job].Name
+			delete(o.calls, job)
+		}
+	}
+	for id, name := range expected {
+		if !id.isCall() || o.calls[id.job] != nil {
+			continue
+		}
+		child := &workflowsv1alpha1.WorkflowRun{}
+		switch found, err := r.findChild(ctx, o, id, name, child); {
+		case err != nil:
+			return fmt.Errorf("reading WorkflowRun %s: %w", name, err)
+		case found:
+			o.calls[id.job] = child
+		default:
+			o.missing[id] = name
+		}
+	}
+	return nil
+}
+
+// findChild reads a child from the API server, and tells whether it is there.
+func (r *WorkflowRunReconciler) findChild(ctx context.Context, o *observation, id identity, name string, into client.Object) (bool, error) {
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: o.run.Namespace, Name: name}, into)
+	if err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return belongs(into, o.run, id), nil
+}
+
 // listChildren lists from the index or, when the WorkflowRun is to end early, from the API server: then a child that
 // nobody recorded must not be left running.
-func (r *WorkflowRunReconciler) listChildren(ctx context.Context, o *observation) ([]corev1alpha1.Run, error) {
-	var runs corev1alpha1.RunList
+func (r *WorkflowRunReconciler) listChildren(ctx context.Context, o *observation, list client.ObjectList) error {
 	if o.endsEarly() {
-		err := r.Live.List(ctx, &runs, client.InNamespace(o.run.Namespace),
+		return r.Live.List(ctx, list, client.InNamespace(o.run.Namespace),
 			client.MatchingLabels{workflowsv1alpha1.LabelWorkflowRunUID: string(o.run.UID)})
-		return runs.Items, err
 	}
-	err := r.Client.List(ctx, &runs, client.InNamespace(o.run.Namespace),
+	return r.Client.List(ctx, list, client.InNamespace(o.run.Namespace),
 		client.MatchingFields{indexOwner: string(o.run.UID)}, client.UnsafeDisableDeepCopy)
-	return runs.Items, err
 }

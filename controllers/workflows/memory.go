@@ -43,6 +43,8 @@ type entry struct {
 	// workspaces holds the names of created workspaces, until a list shows them.
 	workspaces sets.Set[string]
 	holds      map[identity]held
+	// actions are the frozen Actions; nil before they were read.
+	actions map[string]*workflowsv1alpha1.ActionSpec
 }
 
 // held is a hold with the wait that it began with.
@@ -92,7 +94,9 @@ func (m *memory) wrote(run *workflowsv1alpha1.WorkflowRun, now time.Time) {
 func (m *memory) pace(o *observation) time.Duration {
 	steps, active := 0, len(recorded(&o.run.Status))
 	for _, js := range o.run.Status.Jobs {
-		steps += len(js.Steps)
+		for range leavesOf("", &js) {
+			steps++
+		}
 	}
 	if steps <= manySteps || active <= manyChildren || o.endsEarly() {
 		return 0
@@ -180,6 +184,23 @@ func (m *memory) looked(run *workflowsv1alpha1.WorkflowRun) {
 	if e := m.known(run); e != nil {
 		e.workspaces = sets.New[string]()
 	}
+}
+
+// froze remembers the frozen Actions of a WorkflowRun.
+func (m *memory) froze(run *workflowsv1alpha1.WorkflowRun, actions map[string]*workflowsv1alpha1.ActionSpec) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.entry(run).actions = actions
+}
+
+// frozen returns the frozen Actions of a WorkflowRun; nil where they are not known.
+func (m *memory) frozen(run *workflowsv1alpha1.WorkflowRun) map[string]*workflowsv1alpha1.ActionSpec {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.known(run); e != nil {
+		return e.actions
+	}
+	return nil
 }
 
 // holds returns the children of a WorkflowRun that wait.

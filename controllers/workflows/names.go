@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 )
 
@@ -21,30 +21,38 @@ const (
 	hashedPrefix = 54
 )
 
-// identity says which step a child Run executes. It is unique in a WorkflowRun, and stands in the labels of the child.
+// identity says which step a child Run executes, or which call a child WorkflowRun. It is unique in a WorkflowRun, and
+// stands in the labels of the child.
 type identity struct {
 	job, step, actionStep string
 }
 
+// isCall tells whether the child of a whole job is meant.
+func (id identity) isCall() bool { return id.step == "" }
+
 // identityOf reads the identity of a child from its labels.
-func identityOf(run *corev1alpha1.Run) identity {
+func identityOf(child client.Object) identity {
+	labels := child.GetLabels()
 	return identity{
-		job:        run.Labels[workflowsv1alpha1.LabelJob],
-		step:       run.Labels[workflowsv1alpha1.LabelStep],
-		actionStep: run.Labels[workflowsv1alpha1.LabelActionStep],
+		job:        labels[workflowsv1alpha1.LabelJob],
+		step:       labels[workflowsv1alpha1.LabelStep],
+		actionStep: labels[workflowsv1alpha1.LabelActionStep],
 	}
 }
 
-// belongs tells whether a Run is the child of owner with this identity. Only the control plane may set these labels.
-func belongs(run *corev1alpha1.Run, owner *workflowsv1alpha1.WorkflowRun, id identity) bool {
-	return run.Labels[workflowsv1alpha1.LabelWorkflowRunUID] == string(owner.UID) && identityOf(run) == id
+// belongs tells whether an object is the child of owner with this identity. Only the control plane may set these labels.
+func belongs(child client.Object, owner *workflowsv1alpha1.WorkflowRun, id identity) bool {
+	return child.GetLabels()[workflowsv1alpha1.LabelWorkflowRunUID] == string(owner.UID) && identityOf(child) == id
 }
 
 // childNames returns the names that a child may have: the readable one first, if it fits, then the one that no other
 // owner or identity shares, for when the first is taken.
 func childNames(owner *workflowsv1alpha1.WorkflowRun, id identity) []string {
 	parts := []string{owner.Name, id.job, id.step}
-	if id.actionStep != "" {
+	switch {
+	case id.isCall():
+		parts = []string{owner.Name, "call", id.job}
+	case id.actionStep != "":
 		parts = append(parts, id.actionStep)
 	}
 	readable := dns(strings.Join(parts, "-"))
@@ -60,6 +68,17 @@ func snapshotNames(owner *workflowsv1alpha1.WorkflowRun) []string {
 	uid := string(owner.UID)
 	readable := owner.Name + "-snapshot-" + uid[:min(8, len(uid))]
 	hashed := hashedName(readable, uid, "snapshot")
+	if len(readable) > maxName {
+		return []string{hashed}
+	}
+	return []string{readable, hashed}
+}
+
+// actionNames returns the names that the frozen form of an Action may have, as childNames does.
+func actionNames(owner *workflowsv1alpha1.WorkflowRun, action string) []string {
+	uid := string(owner.UID)
+	readable := owner.Name + "-action-" + action + "-" + uid[:min(8, len(uid))]
+	hashed := hashedName(readable, uid, "action", action)
 	if len(readable) > maxName {
 		return []string{hashed}
 	}

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
@@ -16,8 +18,15 @@ type observation struct {
 	run *workflowsv1alpha1.WorkflowRun
 	// children are its Runs by identity: all that the index holds, and those of recorded steps that a live read found.
 	children map[identity]*corev1alpha1.Run
-	// surplus are further Runs of an identity, which only a fault of the control plane can make.
-	surplus []*corev1alpha1.Run
+	// calls are its child WorkflowRuns by job, found in the same way. One that has ended is whole, as it is stored.
+	calls map[string]*workflowsv1alpha1.WorkflowRun
+	// surplus and surplusCalls are further ones of an identity, which only a fault of the control plane can make.
+	surplus      []*corev1alpha1.Run
+	surplusCalls []*workflowsv1alpha1.WorkflowRun
+	// actions are those that steps call, by name: as they were frozen or, before that, as they are now.
+	actions map[string]*workflowsv1alpha1.ActionSpec
+	// unresolved says what is wrong with those calls. It is of interest at initialisation only.
+	unresolved field.ErrorList
 	// missing are the names of created children that a live read did not find.
 	missing map[identity]string
 	// jobWorkspaces says which jobs get a workspace; nil: none.
@@ -47,16 +56,20 @@ type hold struct {
 	reason string
 }
 
-// recorded returns the children that the status names and whose end it does not hold yet, with their names.
+// recorded returns the children that the status names and whose end it does not hold yet, with their names: those of
+// calls of Workflows have no step.
 func recorded(status *workflowsv1alpha1.WorkflowRunStatus) map[identity]string {
 	names := map[identity]string{}
 	for job, js := range status.Jobs {
 		if js.Phase.IsTerminal() {
 			continue
 		}
-		for _, s := range js.Steps {
-			if s.RunName != "" && !s.Phase.IsTerminal() {
-				names[identity{job: job, step: s.Name}] = s.RunName
+		if js.WorkflowRunName != "" {
+			names[identity{job: job}] = js.WorkflowRunName
+		}
+		for l := range leavesOf(job, &js) {
+			if *l.runName != "" && !l.phase.IsTerminal() {
+				names[l.id] = *l.runName
 			}
 		}
 	}
@@ -65,23 +78,23 @@ func recorded(status *workflowsv1alpha1.WorkflowRunStatus) map[identity]string {
 
 // hasEnded tells whether the end of a child is recorded, or that of its job.
 func hasEnded(status *workflowsv1alpha1.WorkflowRunStatus, id identity) bool {
-	js := status.Jobs[id.job]
-	for _, s := range js.Steps {
-		if s.Name == id.step {
-			return s.Phase.IsTerminal() || js.Phase.IsTerminal()
-		}
+	js, isJob := status.Jobs[id.job]
+	if id.isCall() {
+		return !isJob || js.Phase.IsTerminal()
 	}
-	return true
+	l, ok := leafOf(&js, id)
+	return !ok || l.phase.IsTerminal() || js.Phase.IsTerminal()
 }
 
-// prefer chooses between two Runs of one identity: the one that the status names, else the older one.
-func prefer(a, b *corev1alpha1.Run, recordedName string) (chosen, other *corev1alpha1.Run) {
+// prefer chooses between two children of one identity: the one that the status names, else the older one.
+func prefer[T client.Object](a, b T, recordedName string) (chosen, other T) {
+	createdA, createdB := a.GetCreationTimestamp(), b.GetCreationTimestamp()
 	switch {
-	case a.Name == recordedName:
+	case a.GetName() == recordedName:
 		return a, b
-	case b.Name == recordedName, b.CreationTimestamp.Before(&a.CreationTimestamp):
+	case b.GetName() == recordedName, createdB.Before(&createdA):
 		return b, a
-	case a.CreationTimestamp.Equal(&b.CreationTimestamp) && b.Name < a.Name:
+	case createdA.Equal(&createdB) && b.GetName() < a.GetName():
 		return b, a
 	default:
 		return a, b

@@ -14,6 +14,8 @@ import (
 const (
 	// maxScript and maxEnvValue are those of a Run's fields.
 	maxScript, maxEnvValue = 256 << 10, 32 << 10
+	// maxInputValue bounds what a call hands over.
+	maxInputValue = 32 << 10
 	// maxChildBytes bounds all texts of one child together, far below what the API server takes.
 	maxChildBytes = 768 << 10
 )

@@ -20,8 +20,9 @@ func project(o observation, status *workflowsv1alpha1.WorkflowRunStatus, left *b
 		if js.Phase.IsTerminal() {
 			continue
 		}
-		projectJob(o, name, &js, left)
-		if !js.Phase.IsTerminal() {
+		if o.run.Spec.Jobs[name].Uses != "" {
+			projectCall(o, name, &js, left)
+		} else if projectJob(o, name, &js, status, left); !js.Phase.IsTerminal() {
 			aggregate(o, name, &js, status, left)
 		}
 		status.Jobs[name] = js
@@ -33,54 +34,61 @@ func project(o observation, status *workflowsv1alpha1.WorkflowRunStatus, left *b
 
 // projectJob copies what became of the children of a job. Outputs and artifacts that are over a bound are left out, and
 // fail it.
-func projectJob(o observation, name string, js *workflowsv1alpha1.JobStatus, left *budget) {
+func projectJob(o observation, name string, js *workflowsv1alpha1.JobStatus, status *workflowsv1alpha1.WorkflowRunStatus, left *budget) {
 	for i := range js.Steps {
 		step := &js.Steps[i]
 		if step.Phase.IsTerminal() {
 			continue
 		}
-		id := identity{job: name, step: step.Name}
-		projectStep(o, step, id)
-		err := left.take(step.Outputs)
-		if err != nil {
-			step.Outputs = nil
-		} else if step.Phase == corev1alpha1.RunSucceeded {
-			err = keepArtifacts(js, o.children[id].Status.Artifacts, left)
+		for l := range leavesOfStep(name, step) {
+			if l.phase.IsTerminal() {
+				continue
+			}
+			projectLeaf(o, l)
+			err := left.take(*l.outputs)
+			if err != nil {
+				*l.outputs = nil
+			} else if *l.phase == corev1alpha1.RunSucceeded {
+				err = keepArtifacts(js, o.children[l.id].Status.Artifacts, left)
+			}
+			if err != nil {
+				*l.message = statuspatch.Bounded(err.Error(), maxStepMessage)
+				startJob(js)
+				fail(o, js, fmt.Sprintf("%s: %s", l.what(), err))
+			}
 		}
-		if err != nil {
-			step.Message = statuspatch.Bounded(err.Error(), maxStepMessage)
-			startJob(js)
-			fail(o, js, fmt.Sprintf("step %s: %s", step.Name, err))
+		if len(step.ActionSteps) > 0 {
+			conclude(o, name, step, status, left)
 		}
 	}
 }
 
-// projectStep copies what became of a child into its step.
-func projectStep(o observation, step *workflowsv1alpha1.StepStatus, id identity) {
-	child := o.children[id]
-	missing, isMissing := o.missing[id]
+// projectLeaf copies what became of a child into its step.
+func projectLeaf(o observation, l leaf) {
+	child := o.children[l.id]
+	missing, isMissing := o.missing[l.id]
 	switch {
 	case child != nil:
-		step.RunName = child.Name
-		step.Phase = child.Status.Phase.OrPending()
+		*l.runName = child.Name
+		*l.phase = child.Status.Phase.OrPending()
 		if child.Status.StartTime != nil {
-			step.StartTime = child.Status.StartTime
+			*l.startTime = child.Status.StartTime
 		}
-		if step.StartTime == nil { // It was created by a predecessor that did not live to record it.
-			step.StartTime = micro(o.now)
+		if *l.startTime == nil { // It was created by a predecessor that did not live to record it.
+			*l.startTime = micro(o.now)
 		}
-		step.Message = statuspatch.Bounded(waitsFor(child), maxStepMessage)
-		if step.Phase.IsTerminal() {
-			step.CompletionTime = child.Status.CompletionTime
-			if step.Phase == corev1alpha1.RunSucceeded { // Nobody can read the outputs of another.
-				step.Outputs = child.Status.Outputs
+		*l.message = statuspatch.Bounded(waitsFor(child), maxStepMessage)
+		if l.phase.IsTerminal() {
+			*l.completionTime = child.Status.CompletionTime
+			if *l.phase == corev1alpha1.RunSucceeded { // Nobody can read the outputs of another.
+				*l.outputs = child.Status.Outputs
 			}
-			step.Message = statuspatch.Bounded(explain(child), maxStepMessage)
+			*l.message = statuspatch.Bounded(explain(child), maxStepMessage)
 		}
 	case isMissing:
-		step.RunName, step.Phase, step.CompletionTime = missing, corev1alpha1.RunFailed, micro(o.now)
-		step.Message = fmt.Sprintf("%s: Run %s is gone; it is not made again, for it may have been executed",
-			workflowsv1alpha1.WordChildDeleted, step.RunName)
+		*l.runName, *l.phase, *l.completionTime = missing, corev1alpha1.RunFailed, micro(o.now)
+		*l.message = fmt.Sprintf("%s: Run %s is gone; it is not made again, for it may have been executed",
+			workflowsv1alpha1.WordChildDeleted, missing)
 	}
 }
 
@@ -123,23 +131,22 @@ func explain(run *corev1alpha1.Run) string {
 
 // aggregate ends a job whose steps have ended: all succeeded, or one did not.
 func aggregate(o observation, name string, js *workflowsv1alpha1.JobStatus, status *workflowsv1alpha1.WorkflowRunStatus, left *budget) {
-	started, succeeded := false, 0
+	succeeded := 0
 	for i := range js.Steps {
 		step := &js.Steps[i]
-		started = started || step.RunName != ""
 		switch {
 		case step.Phase == corev1alpha1.RunSucceeded:
 			succeeded++
 		case step.Phase.IsTerminal():
 			startJob(js)
-			fail(o, js, o.blame(name, js, step)+fmt.Sprintf("step %s: %s", step.Name, step.Message))
+			fail(o, js, o.blame(name, js)+fmt.Sprintf("step %s: %s", step.Name, step.Message))
 			if step.CompletionTime != nil {
 				js.CompletionTime = step.CompletionTime
 			}
 			return
 		}
 	}
-	if !started {
+	if !hasRuns(js) {
 		return
 	}
 	startJob(js)
@@ -155,8 +162,13 @@ func aggregate(o observation, name string, js *workflowsv1alpha1.JobStatus, stat
 		fail(o, js, err.Error())
 		return
 	}
+	succeed(o, js, outputs, js.Steps[len(js.Steps)-1].CompletionTime)
+}
+
+// succeed ends a job well.
+func succeed(o observation, js *workflowsv1alpha1.JobStatus, outputs map[string]corev1alpha1.OutputValue, at *metav1.MicroTime) {
 	js.Phase, js.Message, js.Outputs = workflowsv1alpha1.JobSucceeded, "", outputs
-	js.CompletionTime = js.Steps[len(js.Steps)-1].CompletionTime
+	js.CompletionTime = at
 	if js.CompletionTime == nil {
 		js.CompletionTime = micro(o.now)
 	}
@@ -164,7 +176,7 @@ func aggregate(o observation, name string, js *workflowsv1alpha1.JobStatus, stat
 
 // startJob gives a job the time of its first step.
 func startJob(js *workflowsv1alpha1.JobStatus) {
-	if js.StartTime == nil {
+	if js.StartTime == nil && len(js.Steps) > 0 {
 		js.StartTime = js.Steps[0].StartTime
 	}
 }

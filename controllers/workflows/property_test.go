@@ -15,10 +15,19 @@ import (
 type game struct {
 	jobs     map[string]workflowsv1alpha1.Job
 	outcomes map[identity]corev1alpha1.RunPhase // "" stands for a child that is deleted by hand.
+	// actions are those that steps call.
+	actions map[string]*workflowsv1alpha1.ActionSpec
 }
 
+// callee is the Workflow that jobs of a game call.
+const callee = "callee"
+
 func newGame(r *rand.Rand) game {
-	g := game{jobs: map[string]workflowsv1alpha1.Job{}, outcomes: map[identity]corev1alpha1.RunPhase{}}
+	g := game{jobs: map[string]workflowsv1alpha1.Job{}, outcomes: map[identity]corev1alpha1.RunPhase{}, actions: map[string]*workflowsv1alpha1.ActionSpec{}}
+	for i := 1; i <= 3; i++ {
+		names := []string{"a", "b", "c"}[:i]
+		g.actions[fmt.Sprintf("action-%d", i)] = &workflowsv1alpha1.ActionSpec{Steps: steps(names...)}
+	}
 	count := 1 + r.IntN(8)
 	for i := range count {
 		job := workflowsv1alpha1.Job{RunsOn: "sh"}
@@ -28,14 +37,43 @@ func newGame(r *rand.Rand) game {
 			}
 		}
 		name := fmt.Sprintf("j%d", i)
+		if r.IntN(4) == 0 {
+			job.RunsOn, job.Uses = "", callee
+			g.outcomes[identity{job: name}] = outcome(r)
+			g.jobs[name] = job
+			continue
+		}
 		for s := range 1 + r.IntN(4) {
-			step := fmt.Sprintf("s%d", s)
-			job.Steps = append(job.Steps, workflowsv1alpha1.Step{Name: step, Run: "true"})
-			g.outcomes[identity{job: name, step: step}] = outcome(r)
+			step := workflowsv1alpha1.Step{Name: fmt.Sprintf("s%d", s), Run: "true"}
+			if r.IntN(4) == 0 {
+				step.Run, step.Uses = "", fmt.Sprintf("action-%d", 1+r.IntN(3))
+			}
+			job.Steps = append(job.Steps, step)
+		}
+		for _, id := range g.leaves(name, job) {
+			g.outcomes[id] = outcome(r)
 		}
 		g.jobs[name] = job
 	}
 	return g
+}
+
+// leaves are all children that a job may have.
+func (g game) leaves(name string, job workflowsv1alpha1.Job) []identity {
+	if job.Uses != "" {
+		return []identity{{job: name}}
+	}
+	var ids []identity
+	for _, step := range job.Steps {
+		if step.Uses == "" {
+			ids = append(ids, identity{job: name, step: step.Name})
+			continue
+		}
+		for _, s := range g.actions[step.Uses].Steps {
+			ids = append(ids, identity{job: name, step: step.Name, actionStep: s.Name})
+		}
+	}
+	return ids
 }
 
 func outcome(r *rand.Rand) corev1alpha1.RunPhase {
@@ -63,8 +101,8 @@ func (g game) oracle() map[string]string {
 			return known
 		}
 		result := "Succeeded"
-		for _, step := range g.jobs[name].Steps {
-			if g.outcomes[identity{job: name, step: step.Name}] != corev1alpha1.RunSucceeded {
+		for _, id := range g.leaves(name, g.jobs[name]) {
+			if g.outcomes[id] != corev1alpha1.RunSucceeded {
 				result = "Failed"
 			}
 		}
@@ -120,10 +158,26 @@ func (g game) move(r *rand.Rand, w *world) {
 	case phase == "" && !isRecorded:
 	case phase == "":
 		w.deleted[id] = true
+	case id.isCall() && w.calls[id.job].Spec.CancelRequested:
+		w.endCall(id.job, workflowsv1alpha1.WorkflowCancelled, nil)
+	case id.isCall():
+		w.endCall(id.job, workflowPhase(phase), nil)
 	case w.children[id].Spec.CancelRequested:
-		w.end(id.job, id.step, corev1alpha1.RunCancelled, nil)
+		w.endLeaf(id, corev1alpha1.RunCancelled, nil)
 	default:
-		w.end(id.job, id.step, phase, nil)
+		w.endLeaf(id, phase, nil)
+	}
+}
+
+// workflowPhase is how a child WorkflowRun ends where a Run would end in this phase.
+func workflowPhase(phase corev1alpha1.RunPhase) workflowsv1alpha1.WorkflowPhase {
+	switch phase {
+	case corev1alpha1.RunSucceeded:
+		return workflowsv1alpha1.WorkflowSucceeded
+	case corev1alpha1.RunCancelled:
+		return workflowsv1alpha1.WorkflowCancelled
+	default:
+		return workflowsv1alpha1.WorkflowFailed
 	}
 }
 
@@ -132,6 +186,7 @@ func TestRandomWorkflowRunsEndAsTheOracleSays(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		g := newGame(r)
 		w := newWorld(t, g.jobs)
+		w.actions = g.actions
 		g.play(r, w, -1)
 		if diff := cmp.Diff(g.oracle(), w.phases()); diff != "" {
 			t.Fatalf("seed %d (-want +got):\n%s", seed, diff)
@@ -149,6 +204,7 @@ func TestRandomCancelsLeaveNothingActive(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		g := newGame(r)
 		w := newWorld(t, g.jobs)
+		w.actions = g.actions
 		cancelled := g.play(r, w, r.IntN(40))
 		if got := w.run.Status.Phase == workflowsv1alpha1.WorkflowCancelled; got != cancelled {
 			t.Fatalf("seed %d: cancelled %t, but %v", seed, cancelled, w.phases())

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 )
@@ -66,10 +68,7 @@ func blocker(js *workflowsv1alpha1.JobStatus, status *workflowsv1alpha1.Workflow
 // cancel asks for the end of all active children and, once they have ended, ends the WorkflowRun. Jobs that were never
 // started stay as they are; one that stands between two steps cannot go on and fails.
 func cancel(o observation, d *decision) {
-	all := slices.Clone(o.surplus)
-	for _, id := range sortedIdentities(o.children) {
-		all = append(all, o.children[id])
-	}
+	all := o.offspring()
 	d.cancel = uncancelled(all)
 	if slices.ContainsFunc(all, isActive) {
 		return
@@ -78,7 +77,11 @@ func cancel(o observation, d *decision) {
 		if js.Phase != workflowsv1alpha1.JobRunning {
 			continue
 		}
-		fail(o, &js, "cancelled before step "+nextStep(&js).Name)
+		message := "cancelled"
+		if next, ok := nextLeaf(name, &js); ok {
+			message = "cancelled before " + next.what()
+		}
+		fail(o, &js, message)
 		d.status.Jobs[name] = js
 	}
 	end(o, &d.status, workflowsv1alpha1.WorkflowCancelled, workflowsv1alpha1.ReasonCancelled, cancelMessage(o))
@@ -92,26 +95,53 @@ func cancelMessage(o observation) string {
 	return "cancelled because it is being deleted"
 }
 
-// isActive tells whether a child has not ended.
-func isActive(child *corev1alpha1.Run) bool { return !child.Status.Phase.IsTerminal() }
-
-// uncancelled are the children that have not ended and that nobody has asked to.
-func uncancelled(children []*corev1alpha1.Run) []*corev1alpha1.Run {
-	var out []*corev1alpha1.Run
-	for _, child := range children {
-		if isActive(child) && !child.Spec.CancelRequested {
-			out = append(out, child)
-		}
+// offspring are all children that are there, in order.
+func (o *observation) offspring() []client.Object {
+	all := o.unwanted()
+	for _, id := range sortedIdentities(o.children) {
+		all = append(all, o.children[id])
 	}
-	return out
+	for _, job := range sortedKeys(o.calls) {
+		all = append(all, o.calls[job])
+	}
+	return all
 }
 
-// nextStep is the first step that has not ended.
-func nextStep(js *workflowsv1alpha1.JobStatus) *workflowsv1alpha1.StepStatus {
-	for i := range js.Steps {
-		if js.Steps[i].Phase != corev1alpha1.RunSucceeded {
-			return &js.Steps[i]
-		}
+// unwanted are the children that there are too many of.
+func (o *observation) unwanted() []client.Object {
+	var all []client.Object
+	for _, run := range o.surplus {
+		all = append(all, run)
 	}
-	return &js.Steps[len(js.Steps)-1]
+	for _, call := range o.surplusCalls {
+		all = append(all, call)
+	}
+	return all
+}
+
+// isActive tells whether a child has not ended.
+func isActive(child client.Object) bool {
+	switch child := child.(type) {
+	case *corev1alpha1.Run:
+		return !child.Status.Phase.IsTerminal()
+	case *workflowsv1alpha1.WorkflowRun:
+		return !child.Status.Phase.IsTerminal()
+	}
+	return false
+}
+
+// isCancelled tells whether somebody has asked for the end of a child.
+func isCancelled(child client.Object) bool {
+	switch child := child.(type) {
+	case *corev1alpha1.Run:
+		return child.Spec.CancelRequested
+	case *workflowsv1alpha1.WorkflowRun:
+		return child.Spec.CancelRequested
+	}
+	return false
+}
+
+// uncancelled are the children that have not ended and that nobody has asked to.
+func uncancelled(children []client.Object) []client.Object {
+	return slices.DeleteFunc(slices.Clone(children), func(child client.Object) bool { return !isActive(child) || isCancelled(child) })
 }

@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -34,8 +33,15 @@ func makePlan(o observation, status *workflowsv1alpha1.WorkflowRunStatus) plan {
 		if js.Phase != workflowsv1alpha1.JobPending && js.Phase != workflowsv1alpha1.JobRunning {
 			continue
 		}
-		step := nextStep(&js)
-		if step.RunName != "" {
+		if o.run.Spec.Jobs[name].Uses != "" {
+			if js.WorkflowRunName == "" && !p.holds(o, identity{job: name}, &js, "the WorkflowRun of its call") {
+				p.planCall(o, status, name, &js)
+			}
+			status.Jobs[name] = js
+			continue
+		}
+		next, _ := nextLeaf(name, &js)
+		if *next.runName != "" {
 			continue // It is under way.
 		}
 		if js.Phase == workflowsv1alpha1.JobPending && lacksArtifacts(o, name, &js, status) {
@@ -44,15 +50,15 @@ func makePlan(o observation, status *workflowsv1alpha1.WorkflowRunStatus) plan {
 		}
 		switch standing := o.standing(name, &js); standing {
 		case standsBereft:
-			fail(o, &js, "step "+step.Name+" cannot be executed: "+o.loss(name))
+			fail(o, &js, next.what()+" cannot be executed: "+o.loss(name))
 			p.refused = true
 		case standsBefore:
 			if !p.holds(o, identity{job: name}, &js, "its workspace") {
 				p.provision = append(p.provision, newWorkspace(o, name))
 			}
 		default:
-			if !p.holds(o, identity{job: name, step: step.Name}, &js, "step "+step.Name) {
-				p.add(o, status, name, &js)
+			if !p.holds(o, next.id, &js, next.what()) {
+				p.add(o, status, next, &js)
 			}
 		}
 		status.Jobs[name] = js
@@ -74,31 +80,33 @@ func (p *plan) holds(o observation, id identity, js *workflowsv1alpha1.JobStatus
 }
 
 // add plans the Run of a job's next step. One that cannot be made fails the job.
-func (p *plan) add(o observation, status *workflowsv1alpha1.WorkflowRunStatus, name string, js *workflowsv1alpha1.JobStatus) {
-	step := nextStep(js)
-	id := identity{job: name, step: step.Name}
-	run, err := childRun(o.run, status, id)
+func (p *plan) add(o observation, status *workflowsv1alpha1.WorkflowRunStatus, next leaf, js *workflowsv1alpha1.JobStatus) {
+	run, err := childRun(o, status, next.id)
 	if err != nil {
-		step.Message = statuspatch.Bounded(err.Error(), maxStepMessage)
-		fail(o, js, "step "+step.Name+": "+err.Error())
+		*next.message = statuspatch.Bounded(err.Error(), maxStepMessage)
+		fail(o, js, next.what()+": "+err.Error())
 		p.refused = true
 		return
 	}
-	if o.standing(name, js) == standsIn {
-		run.Spec.Workspace = &corev1alpha1.WorkspaceReference{Name: o.workspaces[name].Name}
+	if o.standing(next.id.job, js) == standsIn {
+		run.Spec.Workspace = &corev1alpha1.WorkspaceReference{Name: o.workspaces[next.id.job].Name}
 	}
-	p.start = append(p.start, target{id: id, run: run})
+	p.start = append(p.start, target{id: next.id, run: run})
 }
 
 // record adds a created child to the status.
 func record(o observation, status *workflowsv1alpha1.WorkflowRunStatus, id identity, name string) {
 	js := status.Jobs[id.job]
+	if l, ok := leafOf(&js, id); ok {
+		*l.runName, *l.phase, *l.startTime = name, corev1alpha1.RunPending, micro(o.now)
+	}
 	for i := range js.Steps {
-		if step := &js.Steps[i]; step.Name == id.step {
-			step.RunName = name
-			step.Phase = corev1alpha1.RunPending
+		if step := &js.Steps[i]; step.Name == id.step && step.StartTime == nil {
 			step.StartTime = micro(o.now)
 		}
+	}
+	if id.isCall() {
+		js.WorkflowRunName, js.StartTime = name, micro(o.now)
 	}
 	js.Phase, js.Message = workflowsv1alpha1.JobRunning, ""
 	startJob(&js)
@@ -106,56 +114,83 @@ func record(o observation, status *workflowsv1alpha1.WorkflowRunStatus, id ident
 	status.Phase = workflowsv1alpha1.WorkflowRunning
 }
 
-// refuse fails the job of a child that the API server refuses for good.
+// refuse fails the job of a child that cannot be made, which why says.
 func refuse(o observation, status *workflowsv1alpha1.WorkflowRunStatus, id identity, why string) {
 	js := status.Jobs[id.job]
-	message := workflowsv1alpha1.WordChildRefused + ": " + why
-	for i := range js.Steps {
-		if step := &js.Steps[i]; step.Name == id.step {
-			step.Message = statuspatch.Bounded(message, maxStepMessage)
-		}
+	message := why
+	if l, ok := leafOf(&js, id); ok {
+		*l.message = statuspatch.Bounded(why, maxStepMessage)
+		message = l.what() + ": " + why
 	}
-	fail(o, &js, "step "+id.step+": "+message)
+	fail(o, &js, message)
 	status.Jobs[id.job] = js
 }
 
 // childRun makes the Run of a step, complete but for its name.
-func childRun(owner *workflowsv1alpha1.WorkflowRun, status *workflowsv1alpha1.WorkflowRunStatus, id identity) (*corev1alpha1.Run, error) {
-	job := owner.Spec.Jobs[id.job]
-	at := slices.IndexFunc(job.Steps, func(s workflowsv1alpha1.Step) bool { return s.Name == id.step })
-	step := job.Steps[at]
-	scope := expression.Scope{Steps: stepOutputs(status.Jobs[id.job].Steps), Jobs: neededOutputs(job.Needs, status)}
+func childRun(o observation, status *workflowsv1alpha1.WorkflowRunStatus, id identity) (*corev1alpha1.Run, error) {
+	job := o.run.Spec.Jobs[id.job]
+	ofJob := jobScope(&job, status, id.job)
+	step, scope, err := o.script(&job, status, id)
+	if err != nil {
+		return nil, err
+	}
 	r := renderer{left: maxChildBytes}
 	spec := corev1alpha1.RunSpec{
-		Runtime: r.render("runs-on", job.RunsOn, maxName, scope),
+		Runtime: r.render("runs-on", job.RunsOn, maxName, ofJob),
 		Source:  &corev1alpha1.RunSource{Inline: r.render("run", step.Run, maxScript, scope)},
 		Timeout: step.Timeout,
 	}
-	env := maps.Clone(job.Env)
-	if env == nil {
-		env = map[string]workflowsv1alpha1.EnvValue{}
+	env := map[string]string{}
+	for _, name := range sortedKeys(job.Env) {
+		if _, isOverridden := step.Env[name]; !isOverridden {
+			env[name] = r.render("env."+name, string(job.Env[name]), maxEnvValue, ofJob)
+		}
 	}
-	maps.Copy(env, step.Env)
+	for _, name := range sortedKeys(step.Env) {
+		env[name] = r.render("env."+name, string(step.Env[name]), maxEnvValue, scope)
+	}
 	for _, name := range sortedKeys(env) {
-		spec.Env = append(spec.Env, corev1alpha1.EnvVar{Name: name, Value: r.render("env."+name, string(env[name]), maxEnvValue, scope)})
+		spec.Env = append(spec.Env, corev1alpha1.EnvVar{Name: name, Value: env[name]})
 	}
 	if err := r.err(); err != nil {
 		return nil, err
 	}
-	var err error
-	if spec.ArtifactInputs, err = artifactInputs(step.Artifacts, status); err != nil {
+	if spec.ArtifactInputs, err = artifactInputs(step.Artifacts, status, expression.Scope{Inputs: scope.Inputs}); err != nil {
 		return nil, err
 	}
-	return &corev1alpha1.Run{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: owner.Namespace,
-			Labels:    childLabels(owner, id),
-			OwnerReferences: []metav1.OwnerReference{
-				*metav1.NewControllerRef(owner, workflowsv1alpha1.GroupVersion.WithKind("WorkflowRun")),
-			},
+	return &corev1alpha1.Run{ObjectMeta: childMeta(o.run, id), Spec: spec}, nil
+}
+
+// script returns the step that a Run executes, and what its texts see: a step of the job, or one of the Action that a step
+// of the job calls.
+func (o *observation) script(job *workflowsv1alpha1.Job, status *workflowsv1alpha1.WorkflowRunStatus, id identity) (*workflowsv1alpha1.Step, expression.Scope, error) {
+	step, scope := stepOf(job, id.step), jobScope(job, status, id.job)
+	if id.actionStep == "" {
+		return step, scope, nil
+	}
+	action, err := o.actionOf(step)
+	if err != nil {
+		return nil, scope, err
+	}
+	inputs, err := actionInputs(step, action, scope)
+	if err != nil {
+		return nil, scope, err
+	}
+	steps := status.Jobs[id.job].Steps
+	called := steps[slices.IndexFunc(steps, func(s workflowsv1alpha1.StepStatus) bool { return s.Name == id.step })]
+	at := slices.IndexFunc(action.Steps, func(s workflowsv1alpha1.Step) bool { return s.Name == id.actionStep })
+	return &action.Steps[at], expression.Scope{Inputs: inputs, Steps: actionStepOutputs(called.ActionSteps)}, nil
+}
+
+// childMeta is the metadata of a child, but for its name.
+func childMeta(owner *workflowsv1alpha1.WorkflowRun, id identity) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: owner.Namespace,
+		Labels:    childLabels(owner, id),
+		OwnerReferences: []metav1.OwnerReference{
+			*metav1.NewControllerRef(owner, workflowsv1alpha1.GroupVersion.WithKind("WorkflowRun")),
 		},
-		Spec: spec,
-	}, nil
+	}
 }
 
 // childLabels identify a child. That of a whole job has no step.

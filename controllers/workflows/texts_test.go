@@ -81,11 +81,11 @@ func TestDeletedRuntimes(t *testing.T) {
 }
 
 func TestARefusalSaysWhereAnExpressionIsWrong(t *testing.T) {
-	w := newWorld(t, map[string]workflowsv1alpha1.Job{"a": {RunsOn: "sh", Steps: []workflowsv1alpha1.Step{{Name: "s", Run: "echo ${{ inputs.x }}"}, {Name: "call", Uses: "other"}}}})
+	w := newWorld(t, map[string]workflowsv1alpha1.Job{"a": {RunsOn: "sh", Steps: []workflowsv1alpha1.Step{{Name: "s", Run: "echo ${{ inputs.x }}"}, {Name: "s"}}}})
 	w.reconcile(false)
 	want := "not accepted: spec.jobs[a].steps[0].run: line 1, column 6: ${{ inputs.x }}: a WorkflowRun has no inputs: write the value itself, " +
-		"or declare inputs in a Workflow and trigger that; spec.jobs[a].steps[1].uses: Forbidden: calls of Actions are not available in this version: " +
-		"write the steps into the job"
+		"or declare inputs in a Workflow and trigger that; spec.jobs[a].steps[1]: Required value: a step has either run or uses, the name of an Action; " +
+		`spec.jobs[a].steps[1].name: Duplicate value: "s"`
 	if diff := cmp.Diff(want, w.run.Status.Message); diff != "" {
 		t.Errorf("message (-want +got):\n%s", diff)
 	}

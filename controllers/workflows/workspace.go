@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
@@ -68,7 +69,7 @@ func (o *observation) standing(name string, js *workflowsv1alpha1.JobStatus) sta
 	}
 	job, workspace := o.run.Spec.Jobs[name], o.workspaces[name]
 	used, hasRun := o.uses[name]
-	if !hasRun && !slices.ContainsFunc(js.Steps, func(s workflowsv1alpha1.StepStatus) bool { return s.RunName != "" }) {
+	if !hasRun && !hasRuns(js) {
 		switch {
 		case workspace != nil && o.isFit(workspace):
 			return standsIn
@@ -107,8 +108,8 @@ func (o *observation) loss(job string) string {
 
 // mayHaveLost tells whether loss may be asked for a job: it stands without its workspace, or a Run of it ended badly.
 func (o *observation) mayHaveLost(job string, js *workflowsv1alpha1.JobStatus) bool {
-	for _, step := range js.Steps {
-		child := o.children[identity{job: job, step: step.Name}]
+	for l := range leavesOf(job, js) {
+		child := o.children[l.id]
 		if child != nil && child.Spec.Workspace != nil && child.Status.Phase.IsTerminal() && child.Status.Phase != corev1alpha1.RunSucceeded {
 			return true
 		}
@@ -133,7 +134,8 @@ func (o *observation) waits(name string, js *workflowsv1alpha1.JobStatus) string
 	if !o.endsEarly() && o.standing(name, js) == standsBereft {
 		return o.loss(name)
 	}
-	child := o.children[identity{job: name, step: nextStep(js).Name}]
+	next, _ := nextLeaf(name, js)
+	child := o.children[next.id]
 	if child == nil || child.Spec.Workspace == nil || child.Status.Phase.OrPending() != corev1alpha1.RunPending {
 		return ""
 	}
@@ -147,8 +149,9 @@ func (o *observation) waits(name string, js *workflowsv1alpha1.JobStatus) string
 
 // blame says that a step ended because the workspace of its job was lost, in front of how it ended. One that ended by
 // itself beforehand did not. The word of the Pod's end may arrive before that of the workspace's.
-func (o *observation) blame(name string, js *workflowsv1alpha1.JobStatus, step *workflowsv1alpha1.StepStatus) string {
-	child := o.children[identity{job: name, step: step.Name}]
+func (o *observation) blame(name string, js *workflowsv1alpha1.JobStatus) string {
+	ended, _ := nextLeaf(name, js)
+	child := o.children[ended.id]
 	if child == nil || child.Spec.Workspace == nil || o.endsEarly() {
 		return ""
 	}
@@ -248,8 +251,8 @@ func (o *observation) removable() []*workspacesv1alpha1.PersistentWorkspace {
 }
 
 // bereft are the active Runs of jobs whose workspace cannot be used any more.
-func bereft(o observation, status *workflowsv1alpha1.WorkflowRunStatus) []*corev1alpha1.Run {
-	var runs []*corev1alpha1.Run
+func bereft(o observation, status *workflowsv1alpha1.WorkflowRunStatus) []client.Object {
+	var runs []client.Object
 	for _, id := range sortedIdentities(o.children) {
 		js, isJob := status.Jobs[id.job]
 		if isJob && !js.Phase.IsTerminal() && isActive(o.children[id]) && o.standing(id.job, &js) == standsBereft {

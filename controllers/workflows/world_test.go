@@ -3,6 +3,7 @@ package workflows
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
@@ -25,6 +27,10 @@ type world struct {
 	t        *testing.T
 	run      *workflowsv1alpha1.WorkflowRun
 	children map[identity]*corev1alpha1.Run
+	// calls are its child WorkflowRuns, by job.
+	calls map[string]*workflowsv1alpha1.WorkflowRun
+	// actions are those that steps call.
+	actions map[string]*workflowsv1alpha1.ActionSpec
 	// deleted are the recorded children that somebody deleted by hand.
 	deleted map[identity]bool
 	held    map[identity]hold
@@ -48,7 +54,7 @@ type world struct {
 func newWorld(t *testing.T, jobs map[string]workflowsv1alpha1.Job) *world {
 	t.Helper()
 	return &world{
-		t: t, now: start, children: map[identity]*corev1alpha1.Run{}, deleted: map[identity]bool{}, created: map[identity]int{},
+		t: t, now: start, children: map[identity]*corev1alpha1.Run{}, calls: map[string]*workflowsv1alpha1.WorkflowRun{}, deleted: map[identity]bool{}, created: map[identity]int{},
 		held: map[identity]hold{}, refusals: map[identity]string{},
 		workspaces: map[string]*workspacesv1alpha1.PersistentWorkspace{}, refusedWorkspaces: map[string]string{},
 		run: &workflowsv1alpha1.WorkflowRun{
@@ -60,7 +66,15 @@ func newWorld(t *testing.T, jobs map[string]workflowsv1alpha1.Job) *world {
 }
 
 func (w *world) observe() observation {
-	o := observation{run: w.run, now: w.now, held: w.held, children: map[identity]*corev1alpha1.Run{}, missing: map[identity]string{}}
+	o := observation{
+		run: w.run, now: w.now, held: w.held, children: map[identity]*corev1alpha1.Run{}, missing: map[identity]string{},
+		calls: map[string]*workflowsv1alpha1.WorkflowRun{}, actions: w.actions,
+	}
+	for job, child := range w.calls {
+		if !w.deleted[identity{job: job}] {
+			o.calls[job] = child
+		}
+	}
 	for id, child := range w.children {
 		if !w.deleted[id] {
 			o.children[id] = child
@@ -105,12 +119,11 @@ func (w *world) reconcile(crash bool) bool {
 		}
 		seen[target.id.job] = true
 		if why, ok := w.refusals[target.id]; ok {
-			refuse(o, &d.status, target.id, why)
+			refuse(o, &d.status, target.id, workflowsv1alpha1.WordChildRefused+": "+why)
 			continue
 		}
 		acted = true
-		w.create(target)
-		record(o, &d.status, target.id, w.children[target.id].Name)
+		record(o, &d.status, target.id, w.create(target))
 	}
 	if len(d.start) > 0 {
 		settle(o, &d.status)
@@ -118,7 +131,12 @@ func (w *world) reconcile(crash bool) bool {
 	}
 	for _, child := range d.cancel {
 		acted = true
-		child.Spec.CancelRequested = true
+		switch child := child.(type) {
+		case *corev1alpha1.Run:
+			child.Spec.CancelRequested = true
+		case *workflowsv1alpha1.WorkflowRun:
+			child.Spec.CancelRequested = true
+		}
 	}
 	if crash {
 		return true
@@ -190,17 +208,48 @@ func (w *world) lose(name string) {
 	w.workspaces[name] = lost
 }
 
-func (w *world) create(target target) {
-	if w.children[target.id] != nil {
-		return // AlreadyExists, and it is this very child.
+// create makes a child, or finds that it is there already, and returns its name.
+func (w *world) create(target target) string {
+	name := childNames(w.run, target.id)[0]
+	if w.children[target.id] != nil || w.calls[target.id.job] != nil {
+		return name
 	}
 	w.created[target.id]++
+	meta := childMeta(w.run, target.id)
+	meta.Name, meta.UID, meta.CreationTimestamp = name, types.UID(name), metav1.NewTime(w.now)
+	if target.call != nil {
+		w.calls[target.id.job] = &workflowsv1alpha1.WorkflowRun{
+			ObjectMeta: meta, Status: workflowsv1alpha1.WorkflowRunStatus{Phase: workflowsv1alpha1.WorkflowPending}}
+		return name
+	}
 	child := target.run.DeepCopy()
-	child.Name = childNames(w.run, target.id)[0]
-	child.UID = types.UID(child.Name)
-	child.CreationTimestamp = metav1.NewTime(w.now)
-	child.Status.Phase = corev1alpha1.RunPending
+	child.ObjectMeta, child.Status.Phase = meta, corev1alpha1.RunPending
 	w.children[target.id] = child
+	return name
+}
+
+// pathOf names a child in the addresses of its artifacts.
+func pathOf(id identity) string { return path.Join(id.job, id.step, id.actionStep) }
+
+// endCall finishes the child of a call.
+func (w *world) endCall(job string, phase workflowsv1alpha1.WorkflowPhase, change func(*workflowsv1alpha1.WorkflowRun)) {
+	w.t.Helper()
+	child := w.calls[job]
+	if child == nil {
+		w.t.Fatalf("there is no WorkflowRun for job %s", job)
+	}
+	child = child.DeepCopy()
+	w.now = w.now.Add(time.Second)
+	child.Status.Phase, child.Status.CompletionTime = phase, micro(w.now)
+	artifacts := map[string]corev1alpha1.ArtifactRef{}
+	for _, made := range refs(pathOf(identity{job: job}), w.leaves[identity{job: job}]...) {
+		artifacts[made.Name] = made
+	}
+	child.Status.Jobs = map[string]workflowsv1alpha1.JobStatus{"j": {Artifacts: artifacts}}
+	if change != nil {
+		change(child)
+	}
+	w.calls[job] = child
 }
 
 // quiet reconciles until nothing changes.
@@ -217,14 +266,19 @@ func (w *world) quiet() {
 // end finishes the Run of a step.
 func (w *world) end(job, step string, phase corev1alpha1.RunPhase, outputs map[string]corev1alpha1.OutputValue) {
 	w.t.Helper()
-	id := identity{job: job, step: step}
+	w.endLeaf(identity{job: job, step: step}, phase, outputs)
+}
+
+// endLeaf does the same for a step, or a step of an Action.
+func (w *world) endLeaf(id identity, phase corev1alpha1.RunPhase, outputs map[string]corev1alpha1.OutputValue) {
+	w.t.Helper()
 	child := w.children[id]
 	if child == nil {
-		w.t.Fatalf("there is no Run for step %s of job %s", step, job)
+		w.t.Fatalf("there is no Run for %+v", id)
 	}
 	child = child.DeepCopy()
 	w.now = w.now.Add(time.Second)
-	child.Status.Phase, child.Status.Outputs, child.Status.Artifacts = phase, outputs, refs(job+"/"+step, w.leaves[id]...)
+	child.Status.Phase, child.Status.Outputs, child.Status.Artifacts = phase, outputs, refs(pathOf(id), w.leaves[id]...)
 	child.Status.StartTime, child.Status.CompletionTime = micro(w.now.Add(-time.Second)), micro(w.now)
 	switch phase {
 	case corev1alpha1.RunFailed:
@@ -239,8 +293,14 @@ func (w *world) end(job, step string, phase corev1alpha1.RunPhase, outputs map[s
 
 // active lists the children that have not ended, in order.
 func (w *world) active() []identity {
-	ids := sortedIdentities(w.children)
-	return slices.DeleteFunc(ids, func(id identity) bool { return w.deleted[id] || w.children[id].Status.Phase.IsTerminal() })
+	all := map[identity]client.Object{}
+	for id, child := range w.children {
+		all[id] = child
+	}
+	for job, child := range w.calls {
+		all[identity{job: job}] = child
+	}
+	return slices.DeleteFunc(sortedIdentities(all), func(id identity) bool { return w.deleted[id] || !isActive(all[id]) })
 }
 
 // phases summarises the WorkflowRun and its jobs.

@@ -56,6 +56,9 @@ const (
 	WordTooManyArtifacts = "TooManyArtifacts"
 	// WordExpressionFailed means that an expression could not be evaluated.
 	WordExpressionFailed = "ExpressionFailed"
+	// WordCallInvalid means that a Workflow cannot be called: it is missing, is invalid, is called wrongly, or its calls go in
+	// a circle or too deep. The same of an Action that has changed while its WorkflowRun began.
+	WordCallInvalid = "CallInvalid"
 	// WordChildRefused means that the API server refuses the Run for good: it is invalid, or not allowed.
 	WordChildRefused = "ChildRefused"
 	// WordWorkspaceRefused means that the API server refuses the workspace of the job for good.
