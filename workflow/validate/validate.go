@@ -127,7 +127,19 @@ func Workflow(spec *workflowsv1alpha1.WorkflowSpec) field.ErrorList {
 		steps:  hidden("the outputs of a Workflow see jobs only: give the job an output"),
 		jobs:   c.outputOfAnyJob,
 	})
+	c.checkContract(path.Child("outputs"), spec.Outputs)
 	return c.sorted()
+}
+
+// checkContract measures the annotations that a WorkflowRun of the Workflow gets.
+func (c *checker) checkContract(path *field.Path, outputs map[string]workflowsv1alpha1.Output) {
+	size := 0
+	for name, output := range outputs {
+		size += len(workflowsv1alpha1.AnnotationOutputPrefix) + len(name) + len(output.Value)
+	}
+	if size > workflowsv1alpha1.MaxOutputContractBytes {
+		c.addf(field.ErrorTypeTooLong, path, size, "the declared outputs have %d bytes, and may have %d", size, workflowsv1alpha1.MaxOutputContractBytes)
+	}
 }
 
 // Action returns all that is wrong with the spec of an Action.

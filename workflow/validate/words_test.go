@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	"kruntimes.io/kruntimes/workflow/expression"
 )
 
@@ -56,5 +57,25 @@ func TestJoined(t *testing.T) {
 				t.Errorf("text (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestTheContractOfAWorkflowIsMeasured says of a Workflow what would be said of each WorkflowRun that is made from it.
+func TestTheContractOfAWorkflowIsMeasured(t *testing.T) {
+	const long = 32 << 10
+	spec := &workflowsv1alpha1.WorkflowSpec{
+		Jobs:    map[string]workflowsv1alpha1.Job{"a": {RunsOn: "sh", Steps: []workflowsv1alpha1.Step{{Name: "s", Run: "x"}}}},
+		Outputs: map[string]workflowsv1alpha1.Output{},
+	}
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+		spec.Outputs[name] = workflowsv1alpha1.Output{Value: strings.Repeat("x", long)}
+	}
+	if errs := Workflow(spec); len(errs) > 0 {
+		t.Fatalf("7 outputs of %d bytes: %v", long, errs)
+	}
+	spec.Outputs["h"] = workflowsv1alpha1.Output{Value: strings.Repeat("x", long)}
+	const want = "spec.outputs: Too long: the declared outputs have 262384 bytes, and may have 245760"
+	if diff := cmp.Diff(want, Joined(Workflow(spec), 1000)); diff != "" {
+		t.Errorf("8 outputs (-want +got):\n%s", diff)
 	}
 }
