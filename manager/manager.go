@@ -22,6 +22,7 @@ import (
 	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 	"kruntimes.io/kruntimes/controllers/core"
 	"kruntimes.io/kruntimes/controllers/workflows"
+	"kruntimes.io/kruntimes/controllers/workflows/definitions"
 	"kruntimes.io/kruntimes/controllers/workspaces"
 	"kruntimes.io/kruntimes/groups"
 	"kruntimes.io/kruntimes/telemetry/events"
@@ -103,6 +104,7 @@ func cachedObjects(options Options) map[client.Object]cache.ByObject {
 	}
 	if options.enabled(groups.Workflows) {
 		maps.Copy(byObject, workflows.CacheByObject())
+		maps.Copy(byObject, definitions.CacheByObject())
 	}
 	return byObject
 }
@@ -128,6 +130,9 @@ func setUp(ctx context.Context, mgr ctrl.Manager, options Options, configuration
 	}
 	if options.enabled(groups.Workflows) {
 		if err := setUpWorkflows(ctx, mgr, recorder, configuration.jobWorkspaces()); err != nil {
+			return fmt.Errorf("setting up group %s: %w", groups.Workflows, err)
+		}
+		if err := setUpDefinitions(ctx, mgr, recorder); err != nil {
 			return fmt.Errorf("setting up group %s: %w", groups.Workflows, err)
 		}
 		addEarlyWords(ctx, mgr)

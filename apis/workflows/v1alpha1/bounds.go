@@ -28,6 +28,6 @@ const (
 	// MaxArtifactNamesPerJob and MaxArtifactNames bound the artifacts of one job, and of a WorkflowRun.
 	MaxArtifactNamesPerJob = 64
 	MaxArtifactNames       = 256
-	// MaxMessageLength bounds every message of a status. Unit: characters.
+	// MaxMessageLength bounds every message of a status, save that of ConditionReady. Unit: characters.
 	MaxMessageLength = 1024
 )

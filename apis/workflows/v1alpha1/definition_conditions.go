@@ -13,3 +13,7 @@ const (
 	// ReasonUnresolved means that a Workflow or Action that it calls is missing, is called wrongly, or calls it in turn.
 	ReasonUnresolved = "Unresolved"
 )
+
+// MaxReadyMessageBytes bounds the message of ConditionReady, which lists all that is wrong; where it has no room for that, it
+// ends with how much more there is. Unit: bytes.
+const MaxReadyMessageBytes = 16 << 10
