@@ -43,6 +43,10 @@ func TestActions(t *testing.T) {
 				`spec.jobs[b].steps[1].with[a]: Invalid value: "a": "a" is not an input of Action "fine": remove it, or declare it in the inputs there`,
 			},
 		},
+		"an Action that cannot exist": {
+			jobs: `{a: {runs-on: sh, steps: [{name: s, uses: ../b}]}}`,
+			errs: []string{`spec.jobs[a].steps[0].uses: Not found: "../b": there is no Action "../b" in this namespace`},
+		},
 		"inputs that do not fit": {
 			actions: `act: {inputs: {image: {required: true}, arch: {required: true}}, steps: [{name: s, run: x}]}`,
 			jobs:    `{a: {runs-on: sh, steps: [{name: s, uses: act, with: {imgae: v}}]}}`,

@@ -83,6 +83,22 @@ func TestWorkflow(t *testing.T) {
 				`spec.jobs[j00].uses: Invalid value: "w2": Workflow "w2": spec.jobs[j00].uses: there is no Workflow "gone" in this namespace`,
 			},
 		},
+		"one that cannot exist, which nobody is asked for": {
+			namespace: func() *namespace {
+				n := drawn("a: ../b")
+				n.broken = "Workflow ../b"
+				return n
+			}(),
+			want: []string{`spec.jobs[j00].uses: Not found: "../b": there is no Workflow "../b" in this namespace`},
+		},
+		"different things in the order of their places": {
+			namespace: drawn("a: gone a gone"),
+			want: []string{
+				`spec.jobs[j00].uses: Not found: "gone": there is no Workflow "gone" in this namespace`,
+				`spec.jobs[j01].uses: Invalid value: "a": workflow call cycle: a -> a`,
+				`spec.jobs[j02].uses: Not found: "gone": there is no Workflow "gone" in this namespace`,
+			},
+		},
 		"jobs in the order of their names": {
 			namespace: func() *namespace {
 				n := drawn("a:")

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	"kruntimes.io/kruntimes/workflow/validate"
 )
 
 // Kinds of Workflows in a random graph.
@@ -190,6 +191,11 @@ func checkGraph(t *testing.T, n *namespace) []string {
 		t.Errorf("errors of the second time: %v (-first +second):\n%s", err, diff)
 	}
 	n.checkReads(t)
+	inOrder := slices.Clone(errs)
+	validate.Sort(inOrder)
+	if diff := cmp.Diff(texts(inOrder), texts(errs)); diff != "" {
+		t.Errorf("errors are not in their order (-want +got):\n%s", diff)
+	}
 	slices.Sort(got)
 	if diff := cmp.Diff(oracle{n}.errors(), got); diff != "" {
 		t.Errorf("errors (-want +got):\n%s\nof %s", diff, draw(n))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
@@ -22,7 +23,7 @@ func (c *checker) workflow(name string) (*workflow, error) {
 	if len(c.workflows) > MaxExpanded {
 		return nil, errTooMany
 	}
-	spec, err := c.defs.Workflow(name)
+	spec, err := read(c.defs.Workflow, name)
 	if err != nil {
 		return nil, fmt.Errorf("reading Workflow %q: %w", name, err)
 	}
@@ -58,7 +59,7 @@ func (c *checker) action(name string) (*action, error) {
 	if known, read := c.actions[name]; read {
 		return known, nil
 	}
-	spec, err := c.defs.Action(name)
+	spec, err := read(c.defs.Action, name)
 	if err != nil {
 		return nil, fmt.Errorf("reading Action %q: %w", name, err)
 	}
@@ -75,6 +76,15 @@ func (c *checker) action(name string) (*action, error) {
 		return nil, fmt.Errorf("encoding Action %q: %w", name, err)
 	}
 	return a, nil
+}
+
+// read finds a definition. No object can have a name that is none, so that asking for it, which some readers call an
+// error, is of no use.
+func read[Spec any](from func(name string) (*Spec, error), name string) (*Spec, error) {
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return nil, nil
+	}
+	return from(name)
 }
 
 func jsonSize(spec any) (int, error) {

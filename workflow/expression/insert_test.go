@@ -1,6 +1,7 @@
 package expression
 
 import (
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -104,8 +105,9 @@ func TestInsertBoundsItsErrors(t *testing.T) {
 		t.Fatal(errs)
 	}
 	_, err := template.Insert(Inputs{}, math.MaxInt)
-	if got, ok := err.(Errors); !ok || len(got) != MaxErrors {
-		t.Errorf("got %d errors, want %d", len(got), MaxErrors)
+	var list Errors
+	if !errors.As(err, &list) || len(list) != MaxErrors {
+		t.Errorf("got %d errors, want %d", len(list), MaxErrors)
 	}
 }
 

@@ -78,9 +78,6 @@ func Jobs(jobs map[string]workflowsv1alpha1.Job, inputs map[string]string) (map[
 		copied := job.DeepCopy()
 		r.job(path.Key(name), copied)
 		rendered[name] = *copied
-		if r.full() {
-			break
-		}
 	}
 	if r.size > workflowsv1alpha1.MaxDefinitionBytes {
 		r.errors = append(r.errors, &field.Error{Type: field.ErrorTypeTooLong, Field: path.String(), BadValue: field.OmitValueType{},
