@@ -1,6 +1,7 @@
 package expression
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -27,23 +28,20 @@ func EscapeInputs(values map[string]string) Inputs {
 // other text stays byte for byte as it was read, its literals and references of other contexts included. Values go
 // through Escape: whatever they hold, evaluating the result gives what evaluating the text with them gives.
 //
-// The error is of type Errors. It names every reference to an input that has no value, up to MaxErrors; it refuses a
-// result of more than maxCharacters before that is made; and it repeats the errors of a text that Parse found wrong. A
-// text without references to inputs is returned as it is, however long.
+// The error is of type Errors. It holds what Parse found wrong and every reference to an input that has no value, up to
+// MaxErrors and in their order; or it refuses a result of more than maxCharacters, before that is made. A text without
+// references to inputs is returned as it is, however long.
 func (t Template) Insert(inputs Inputs, maxCharacters int) (string, error) {
-	if len(t.errors) > 0 {
-		return "", t.errors
-	}
-	var missing Errors
+	problems := slices.Clone(t.errors)
 	first, size, characters := -1, len(t.text), 0
 	for _, p := range t.parts {
-		if !t.isInput(p) || len(missing) >= MaxErrors {
+		if !t.isInput(p) || len(problems) >= MaxErrors {
 			continue
 		}
 		r := t.references[p.reference]
 		value, err := Scope{Inputs: inputs.escaped}.lookup(r)
 		if err != nil {
-			missing = append(missing, *err)
+			problems = append(problems, *err)
 			continue
 		}
 		if first < 0 {
@@ -54,8 +52,9 @@ func (t Template) Insert(inputs Inputs, maxCharacters int) (string, error) {
 		characters += inputs.characters[r.Name] - (p.end - r.Offset)
 	}
 	switch {
-	case len(missing) > 0:
-		return "", missing
+	case len(problems) > 0:
+		slices.SortStableFunc(problems, func(a, b Error) int { return a.Offset - b.Offset })
+		return "", problems
 	case first < 0:
 		return t.text, nil
 	case characters > maxCharacters:

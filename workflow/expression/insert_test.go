@@ -62,9 +62,10 @@ func TestInsertErrors(t *testing.T) {
 			want: `line 1, column 1: ${{ inputs.imgae }}: there is no input "imgae": did you mean "image"?; ` +
 				`line 2, column 1: ${{ inputs.other }}: there is no input "other"`,
 		},
-		"a text that is wrong": {
-			text: "${{ inputs.image }} ${{ x.y }}", max: math.MaxInt,
-			want: `line 1, column 21: ${{ x.y }}: unknown context "x": write inputs.NAME, steps.NAME.outputs.NAME, jobs.NAME.outputs.NAME or 'text'`,
+		"a text that is wrong, and an input without a value before that": {
+			text: "${{ inputs.imag }}  ${{ x.y }}", max: math.MaxInt,
+			want: `line 1, column 1: ${{ inputs.imag }}: there is no input "imag": did you mean "image"?; ` +
+				`line 1, column 21: ${{ x.y }}: unknown context "x": write inputs.NAME, steps.NAME.outputs.NAME, jobs.NAME.outputs.NAME or 'text'`,
 		},
 		"a text at the bound, counted in characters": {text: "ä${{ inputs.long }}b", max: 32<<10 + 2},
 		"a character over the bound": {
