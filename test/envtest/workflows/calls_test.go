@@ -340,40 +340,41 @@ func TestANameThatIsTakenByAnotherWorkflowRunIsLeftAlone(t *testing.T) {
 func TestCallsSurviveAKillAtEveryWrite(t *testing.T) {
 	players := map[string]*player{}
 	cluster.KillAtEveryWrite(t, cluster.Kills{
-		MaxWrites: 120,
+		MaxWrites: 60,
 		Prepare: func(t *testing.T) string {
 			ns := shared.Namespace(t)
-			defineRelease(t, ns)
-			players[ns] = startPlayer(t, ns, releaseResults())
-			newWorkflowRun(t, ns, "ci", releaseRun)
+			define(t, ns, "Action", map[string]string{"act": "{inputs: {x: {required: true}}, outputs: {out: {value: '<${{ inputs.x }}>'}}, steps: [{name: s, run: 'true'}]}"})
+			define(t, ns, "Workflow", map[string]string{
+				"middle": "{inputs: {x: {required: true}}, outputs: {x: {value: '${{ jobs.b.outputs.x }}'}}, jobs: {b: {uses: bottom, with: {x: '${{ inputs.x }}'}}}}",
+				"bottom": "{inputs: {x: {required: true}}, outputs: {x: {value: '${{ jobs.c.outputs.x }}'}}, jobs: {c: {runs-on: sh, steps: [{name: s, run: '${{ inputs.x }}'}], outputs: {x: {value: '${{ steps.s.outputs.x }}'}}}}}",
+			})
+			players[ns] = startPlayer(t, ns, map[string]result{"c/s": {phase: corev1alpha1.RunSucceeded, outputs: map[string]string{"x": hostile}}})
+			newWorkflowRun(t, ns, "top", "{jobs: {a: {runs-on: sh, steps: [{name: call, uses: act, with: {x: '1'}}], outputs: {out: {value: '${{ steps.call.outputs.out }}'}}}, b: {needs: [a], uses: middle, with: {x: '${{ jobs.a.outputs.out }}'}}}}")
 			return ns
 		},
 		Start: func(t *testing.T, f *cluster.Fault) func() {
-			return shared.StartManager(t, func(o *manager.Options) { f.WrapConfig(o.Config) })
+			return shared.StartManager(t, func(o *manager.Options) {
+				f.WrapConfig(o.Config)
+				o.ConfigFile = configuration(t, "jobs: WithSeveralRuns")
+			})
 		},
-		Done: func(t *testing.T, ns string) bool {
-			run := get(t, ns, "ci")
-			return run.Status.Phase.IsTerminal() && len(live(t, run)) == 0
-		},
+		Done: func(t *testing.T, ns string) bool { return get(t, ns, "top").Status.Phase.IsTerminal() },
 		Check: func(t *testing.T, ns string) {
-			run := awaitEnd(t, ns, "ci")
-			if run.Status.Phase != workflowsv1alpha1.WorkflowSucceeded || run.Status.Jobs["release"].Outputs["endpoint"] != "https://h2" {
-				t.Errorf("got %s: %s, outputs %v", run.Status.Phase, run.Status.Message, run.Status.Jobs["release"].Outputs)
+			run := awaitEnd(t, ns, "top")
+			if run.Status.Phase != workflowsv1alpha1.WorkflowSucceeded || run.Status.Jobs["b"].Outputs["x"] != hostile {
+				t.Errorf("got %s: %s, outputs %v", run.Status.Phase, run.Status.Message, run.Status.Jobs["b"].Outputs)
 			}
-			for step, names := range players[ns].executions() {
-				want := 1
-				if step == "build/setup" {
-					want = 2 // the two steps of the Action
-				}
-				if len(names) != want {
-					t.Errorf("step %s was executed by %v", step, names)
-				}
+			want := map[string][]string{"a/call": {"top-a-call-s"}, "c/s": {"top-call-b-call-b-c-s"}}
+			if diff := cmp.Diff(want, players[ns].executions()); diff != "" {
+				t.Errorf("executions (-want +got):\n%s", diff)
+			}
+			if got := children(t, get(t, ns, "top-call-b-call-b"))[0].Spec.Source.Inline; got != "<1>" {
+				t.Errorf("the script at the bottom is %q", got)
 			}
 			var all workflowsv1alpha1.WorkflowRunList
 			if err := shared.Admin().List(t.Context(), &all, client.InNamespace(ns)); err != nil || len(all.Items) != 3 {
 				t.Errorf("%d WorkflowRuns (%v), want 3", len(all.Items), err)
 			}
-			awaitLive(t, run)
 		},
 	})
 }

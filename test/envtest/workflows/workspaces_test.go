@@ -161,14 +161,23 @@ func TestEveryJobHasAWorkspaceUntilItsEnd(t *testing.T) {
 	awaitLive(t, run)
 }
 
-func TestTheConfigurationLimitsWorkspacesToJobsOfSeveralRuns(t *testing.T) {
-	ns := shared.Namespace(t)
-	file := filepath.Join(t.TempDir(), "config.yaml")
-	text := "apiVersion: config.kruntimes.io/v1alpha1\nkind: ManagerConfiguration\njobWorkspaces:\n  jobs: WithSeveralRuns\n" +
-		"  cleanupPolicy: DeleteAfterTTL\n  ttlSecondsAfterUnused: 600\n"
+// configuration writes a file for the manager that says how the workspaces of jobs are made.
+func configuration(t *testing.T, jobWorkspaces ...string) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "config.yaml")
+	text := "apiVersion: config.kruntimes.io/v1alpha1\nkind: ManagerConfiguration\njobWorkspaces:\n"
+	for _, line := range jobWorkspaces {
+		text += "  " + line + "\n"
+	}
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return file
+}
+
+func TestTheConfigurationLimitsWorkspacesToJobsOfSeveralRuns(t *testing.T) {
+	ns := shared.Namespace(t)
+	file := configuration(t, "jobs: WithSeveralRuns", "cleanupPolicy: DeleteAfterTTL", "ttlSecondsAfterUnused: 600")
 	startAskedManager(t, ns, func(o *manager.Options) { o.ConfigFile = file })
 	startPlayer(t, ns, results(map[string]result{"build/test": {holds: corev1alpha1.RunRunning}}))
 	run := newWorkflowRun(t, ns, "ci", ci)
