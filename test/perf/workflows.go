@@ -18,6 +18,8 @@ import (
 const (
 	// sequentialSteps and parallelJobs are the sizes of the two WorkflowRuns that every benchmark takes.
 	sequentialSteps, parallelJobs = 20, 64
+	// sequentialCalls is the size of the WorkflowRun that calls a Workflow again and again.
+	sequentialCalls = 10
 	// longJobs and longSteps make the long WorkflowRun, of which the first and the last gaps are compared.
 	longJobs, longSteps, compared = 8, 120, 50
 	// workflowPatience bounds the measurement of one WorkflowRun.
@@ -33,6 +35,9 @@ func (s Suite) workflows(ctx context.Context, c client.WithWatch, dyn dynamic.In
 	}
 	s.add(report, Row{Name: "20 steps, per step", Target: "p50 ≤ 3.5 × floor", Runs: sequentialSteps,
 		FloorP50: millis(report.floorP50), ProductP50: millis(median(between))})
+	if err := s.calls(ctx, c, report); err != nil {
+		return err
+	}
 	if err := s.fan(ctx, c, dyn, report, Row{Name: "64 jobs, whole", Target: "≤ 2.0 × 64 Runs"}); err != nil {
 		return err
 	}
@@ -45,6 +50,30 @@ func (s Suite) workflows(ctx context.Context, c client.WithWatch, dyn dynamic.In
 	}
 	s.add(report, Row{Name: "960 steps, last 50", Target: "p50 < 2.0 × first 50", Runs: len(between) + 1,
 		FloorP50: millis(median(between[:compared])), ProductP50: millis(median(between[len(between)-compared:]))})
+	return nil
+}
+
+// calls measures what one of a row of calls costs, each of a Workflow with one step.
+func (s Suite) calls(ctx context.Context, c client.WithWatch, report *Report) error {
+	callee := &workflowsv1alpha1.Workflow{ObjectMeta: metav1.ObjectMeta{Namespace: benchNamespace, Name: "callee"},
+		Spec: workflowsv1alpha1.WorkflowSpec{Jobs: Fan(benchRuntime, 1)}}
+	if err := c.Create(ctx, callee); err != nil {
+		return fmt.Errorf("creating the Workflow that is called: %w", err)
+	}
+	jobs := map[string]workflowsv1alpha1.Job{}
+	for i := range sequentialCalls {
+		job := workflowsv1alpha1.Job{Uses: callee.Name}
+		if i > 0 {
+			job.Needs = []string{fmt.Sprintf("c%02d", i-1)}
+		}
+		jobs[fmt.Sprintf("c%02d", i)] = job
+	}
+	_, between, err := MeasureWorkflow(ctx, c, benchNamespace, "calls", jobs)
+	if err != nil {
+		return err
+	}
+	s.add(report, Row{Name: "10 calls of one step, per call", Target: "reported", Runs: sequentialCalls,
+		FloorP50: millis(report.floorP50), ProductP50: millis(median(between))})
 	return nil
 }
 
@@ -151,10 +180,13 @@ func followWorkflow(ctx context.Context, c client.WithWatch, run *workflowsv1alp
 	}
 }
 
-// gaps returns the times between the ends of steps.
+// gaps returns the times between the ends of steps and calls.
 func gaps(status *workflowsv1alpha1.WorkflowRunStatus) []time.Duration {
 	var ends []time.Time
 	for _, job := range status.Jobs {
+		if job.WorkflowRunName != "" && job.CompletionTime != nil {
+			ends = append(ends, job.CompletionTime.Time)
+		}
 		for _, step := range job.Steps {
 			if step.CompletionTime != nil {
 				ends = append(ends, step.CompletionTime.Time)
