@@ -195,25 +195,33 @@ func ParseExecutions(args []string) ([]Target, error) {
 func isExecution(k Kind) bool { return k == KindRun || k == KindWorkflowRun }
 
 // ParseWorkflowRun understands the arguments of a command that takes one WorkflowRun, with or without the kind.
-func ParseWorkflowRun(args []string) (string, error) {
+func ParseWorkflowRun(args []string) (string, error) { return parseOne(KindWorkflowRun, args) }
+
+// ParseWorkflow understands the arguments of a command that takes one Workflow, with or without the kind.
+func ParseWorkflow(args []string) (string, error) { return parseOne(KindWorkflow, args) }
+
+// parseOne understands the arguments of a command that takes one object of a kind, with or without the word for it.
+func parseOne(kind Kind, args []string) (string, error) {
 	if len(args) == 2 {
-		if kind, ok := ParseKind(args[0]); ok && kind == KindWorkflowRun {
+		if k, ok := ParseKind(args[0]); ok && k == kind {
 			args = args[1:]
 		}
 	}
 	switch len(args) {
 	case 0:
-		return "", WithHint(Usagef("which WorkflowRun?"), "see the WorkflowRuns there are with `krt get workflowruns`")
+		return "", WithHint(Usagef("which %s?", kind), "see the %ss there are with `krt get %s`", kind, kind.Plural())
 	case 1:
 	default:
-		return "", Usagef("one WorkflowRun at a time, but there are %d names", len(args))
+		return "", Usagef("one %s at a time, but there are %d names", kind, len(args))
 	}
 	word, name, pair := strings.Cut(args[0], "/")
 	if !pair {
-		return args[0], nil
+		name = args[0]
+	} else if k, ok := ParseKind(word); !ok || k != kind {
+		return "", Usagef("%q is not a %s: write NAME or %s/NAME", args[0], kind, strings.ToLower(string(kind)))
 	}
-	if kind, ok := ParseKind(word); !ok || kind != KindWorkflowRun || name == "" {
-		return "", Usagef("%q is not a WorkflowRun: write NAME or workflowrun/NAME", args[0])
+	if name == "" {
+		return "", Usagef("the name of a %s must not be empty", kind)
 	}
 	return name, nil
 }

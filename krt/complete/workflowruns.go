@@ -42,6 +42,47 @@ func Workflows(f *cli.Factory) Func {
 	}
 }
 
+// InputsOf completes the inputs of the Workflow that the command line names, as NAME=, with what they are for.
+func InputsOf(f *cli.Factory) Func {
+	return func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		name, err := cli.ParseWorkflow(args)
+		if err != nil || strings.Contains(toComplete, "=") {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		given, _ := cmd.Flags().GetStringArray("input")
+		var list workflowsv1alpha1.WorkflowList
+		all, directive := names(cmd.Context(), f, &list, func() (all []cobra.Completion) {
+			for _, w := range list.Items {
+				if w.Name == name {
+					all = inputs(w.Spec.Inputs, given, toComplete)
+				}
+			}
+			return all
+		})
+		return all, directive | cobra.ShellCompDirectiveNoSpace
+	}
+}
+
+// inputs are those that are not given already and begin like toComplete.
+func inputs(declared map[string]workflowsv1alpha1.Input, given []string, toComplete string) (all []cobra.Completion) {
+	for _, name := range slices.Sorted(maps.Keys(declared)) {
+		isGiven := slices.ContainsFunc(given, func(pair string) bool { return strings.HasPrefix(pair, name+"=") })
+		if isGiven || !strings.HasPrefix(name, toComplete) {
+			continue
+		}
+		input := declared[name]
+		about := input.Description
+		switch {
+		case about == "" && input.Required:
+			about = "required"
+		case about == "" && input.Default != nil:
+			about = "default: " + *input.Default
+		}
+		all = append(all, cobra.CompletionWithDesc(name+"=", cli.OneLine(about, 60)))
+	}
+	return all
+}
+
 // Actions completes the names of Actions.
 func Actions(f *cli.Factory) Func {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {

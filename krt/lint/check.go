@@ -252,6 +252,14 @@ func pointAt(p place, e *field.Error) *yaml.Node {
 	return p.node()
 }
 
+// Line says in one line where in an object something is wrong, and what. A finding says it in the same words.
+func Line(e *field.Error) string {
+	if _, ok := e.BadValue.(validate.Passage); ok {
+		return validate.Line(e)
+	}
+	return e.Field + ": " + words(e)
+}
+
 // words says what is wrong without repeating large values.
 func words(e *field.Error) string {
 	detail := strings.TrimPrefix(strings.TrimPrefix(e.Detail, e.Field+" in body "), "failed rule: ")

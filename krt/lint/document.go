@@ -125,17 +125,26 @@ func isNull(n *yaml.Node) bool {
 
 var lineInError = regexp.MustCompile(`^(?:error converting YAML to JSON: )?yaml: (?:line (\d+): )?`)
 
+// Syntax places an error of a YAML parser in the file that it read.
+func Syntax(file string, content []byte, err error) Finding {
+	d := Document{file: file, lines: strings.Split(string(content), "\n")}
+	return d.syntax(err)
+}
+
+// lineOf returns the line that an error of a YAML parser names, from 1.
+func lineOf(err error) int {
+	if m := lineInError.FindStringSubmatch(err.Error()); m != nil {
+		if n, convErr := strconv.Atoi(m[1]); convErr == nil {
+			return n
+		}
+	}
+	return 1
+}
+
 // syntax places an error of a YAML parser.
 func (d *Document) syntax(err error) Finding {
-	text := err.Error()
-	line := 1
-	if m := lineInError.FindStringSubmatch(text); m != nil {
-		if n, convErr := strconv.Atoi(m[1]); convErr == nil {
-			line = n
-		}
-		text = text[len(m[0]):]
-	}
-	line = min(max(d.first+line, 1), len(d.lines))
+	text := lineInError.ReplaceAllString(err.Error(), "")
+	line := min(max(d.first+lineOf(err), 1), len(d.lines))
 	column := 1 + len(d.lines[line-1]) - len(strings.TrimLeft(d.lines[line-1], " "))
 	return Finding{File: d.file, Line: line, Column: column, Message: "not valid YAML: " + strings.TrimSpace(text)}
 }

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,13 +16,14 @@ const maxFile = 16 << 20
 // CheckFile reads a file of manifests, or standard input for "-", and returns the documents that it holds and all that is
 // wrong with them.
 func CheckFile(ctx context.Context, in io.Reader, file string) ([]Document, []Finding, error) {
-	content, err := readFile(ctx, in, file)
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(content) > maxFile {
-		return nil, []Finding{{File: FileName(file), Line: 1, Column: 1,
-			Message: fmt.Sprintf("the file has more than %d MiB: split it into several", maxFile>>20)}}, nil
+	content, err := ReadFile(ctx, in, file)
+	switch {
+	case errors.Is(err, ErrTooLarge):
+		return nil, []Finding{{File: FileName(file), Line: 1, Column: 1, Message: err.Error() + ": split it into several"}}, nil
+	case ctx.Err() != nil:
+		return nil, nil, ctx.Err()
+	case err != nil:
+		return nil, nil, cli.Usagef("reading the manifests: %w", err)
 	}
 	return CheckContent(ctx, FileName(file), content)
 }
@@ -53,9 +55,12 @@ func CheckContent(ctx context.Context, name string, content []byte) ([]Document,
 	return documents, inOrder(findings), nil
 }
 
-// readFile reads up to one byte more than a file may have. What is no regular file, such as a pipe, may never end or have no
-// writer: opening and reading it end with ctx.
-func readFile(ctx context.Context, in io.Reader, file string) ([]byte, error) {
+// ErrTooLarge means that a file has more bytes than are read.
+var ErrTooLarge = fmt.Errorf("the file has more than %d MiB", maxFile>>20)
+
+// ReadFile reads a file, or standard input for "-". What is no regular file, such as a pipe, may never end or have no
+// writer: opening and reading it end with ctx. One that is too large gives ErrTooLarge.
+func ReadFile(ctx context.Context, in io.Reader, file string) ([]byte, error) {
 	type result struct {
 		data []byte
 		err  error
@@ -69,10 +74,10 @@ func readFile(ctx context.Context, in io.Reader, file string) ([]byte, error) {
 	case <-ctx.Done(): // ctrl-C while a person types, or nobody writes
 		return nil, ctx.Err()
 	case r := <-done:
-		if r.err != nil {
-			return nil, cli.Usagef("reading the manifests: %w", r.err)
+		if r.err == nil && len(r.data) > maxFile {
+			return nil, ErrTooLarge
 		}
-		return r.data, nil
+		return r.data, r.err
 	}
 }
 

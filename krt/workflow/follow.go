@@ -32,16 +32,11 @@ type Session struct {
 	Clock clock.WithTicker
 	// Quiet leaves out the view and the talk about what goes well.
 	Quiet bool
+	// Taken says what to do where the name of the WorkflowRun is taken.
+	Taken string
 
 	// stages are what interrupts have done.
 	stages *stages.Stages
-}
-
-// createAndFollow creates the WorkflowRun and follows it to its end, which becomes the exit code.
-func (o *options) createAndFollow(ctx context.Context, c client.WithWatch, run *workflowsv1alpha1.WorkflowRun) error {
-	s := &Session{Factory: o.factory, Client: c, View: watch.NewView(o.factory, o.noTTY), Clock: clock.RealClock{}, Quiet: o.quiet}
-	defer cli.OutliveReaders()()
-	return s.Do(ctx, run)
 }
 
 // Do creates the WorkflowRun, follows it, and returns nil only if it succeeded. Where the reader of the output leaves, it
@@ -55,7 +50,7 @@ func (s *Session) Do(ctx context.Context, run *workflowsv1alpha1.WorkflowRun) er
 		if s.stages.Left.Load() {
 			return s.leftBehind(nil)
 		}
-		return createHint(err, run)
+		return createHint(err, run, s.Taken)
 	}
 	s.stages.Created(func(ctx context.Context) error {
 		return workflowruns.RequestCancel(ctx, s.Client, run.Namespace, run.Name)

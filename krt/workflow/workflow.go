@@ -1,4 +1,5 @@
-// Package workflow is the command "krt workflow": it creates WorkflowRuns and, if asked to, follows one to its end.
+// Package workflow is the command "krt workflow": it creates WorkflowRuns, of a Workflow or of a file, and
+// follows one to its end if asked to; and it shows Workflows.
 package workflow
 
 import (
@@ -14,6 +15,6 @@ func NewCmd(f *cli.Factory) *cobra.Command {
 		Long: "Run workflows: jobs that need one another, each a sequence of steps that are executed as Runs.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newRun(f, nil))
+	cmd.AddCommand(newTrigger(f, nil), newRun(f, nil))
 	return cmd
 }
