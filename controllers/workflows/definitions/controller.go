@@ -11,6 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -21,8 +22,13 @@ import (
 	"kruntimes.io/kruntimes/workflow/validate"
 )
 
-// conflictDelay is how long a conflicting write waits for the cache to catch up.
-const conflictDelay = 20 * time.Millisecond
+const (
+	// conflictDelay is how long a conflicting write waits for the cache to catch up.
+	conflictDelay = 20 * time.Millisecond
+	// concurrency is how many Workflows are judged at a time. To judge one may cost half a second where hundreds call each
+	// other, and no execution waits for it: it shall not take the processors from the other controllers.
+	concurrency = 2
+)
 
 // WorkflowReconciler says whether Workflows can be used, and is the only writer of their status.
 type WorkflowReconciler struct {
@@ -37,6 +43,7 @@ func (r *WorkflowReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	callers := handler.EnqueueRequestsFromMapFunc(r.callersOf)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("workflow").
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
 		For(&workflowsv1alpha1.Workflow{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&workflowsv1alpha1.Workflow{}, callers, builder.WithPredicates(changes())).
 		Watches(&workflowsv1alpha1.Action{}, callers, builder.WithPredicates(changes())).
