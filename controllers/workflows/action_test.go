@@ -7,11 +7,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	"kruntimes.io/kruntimes/workflow/calls"
 )
 
 // toolchain is a world of one job: it finds a version, calls an Action with it, and uses what that says.
@@ -149,25 +150,26 @@ func TestWhatIsWrongWithACallOfAnActionIsFoundAtOnce(t *testing.T) {
 		return map[string]workflowsv1alpha1.Job{"j": {RunsOn: "sh", Steps: append(all, workflowsv1alpha1.Step{Name: "own", Run: strings.Repeat("y", 10<<10)})}}
 	}
 	cases := map[string]struct {
-		jobs       map[string]workflowsv1alpha1.Job
-		action     *workflowsv1alpha1.ActionSpec
-		unresolved field.ErrorList
-		reason     string
-		message    string
+		jobs    map[string]workflowsv1alpha1.Job
+		action  *workflowsv1alpha1.ActionSpec
+		reason  string
+		message string
 	}{
-		"it cannot be resolved": {calling(1), nil, field.ErrorList{field.Invalid(field.NewPath("spec", "jobs").Key("j"), "act", "no")},
-			workflowsv1alpha1.ReasonInvalidReference, `spec.jobs[j]: Invalid value: "act": no`},
-		"as many steps as there may be": {calling(7), many, nil, workflowsv1alpha1.ReasonAccepted, ""},
-		"too many steps": {calling(8), many, nil, workflowsv1alpha1.ReasonTooLarge,
-			"spec.jobs: all jobs together have 1025 steps, those of the Actions that they call included, and may have 1024: split the work into several WorkflowRuns"},
-		"too large, which counts once however often it is called": {calling(2), large, nil, workflowsv1alpha1.ReasonTooLarge, "spec: the definition has "},
+		"there is no such Action":                                 {calling(1), nil, workflowsv1alpha1.ReasonInvalidReference, `spec.jobs[j].steps[0].uses: Not found: "act": there is no Action "act" in this namespace`},
+		"as many steps as there may be":                           {calling(7), many, workflowsv1alpha1.ReasonAccepted, ""},
+		"too many steps":                                          {calling(8), many, workflowsv1alpha1.ReasonTooLarge, "spec.jobs: Too many: 1025: all jobs together may have 1024 steps"},
+		"too large, which counts once however often it is called": {calling(2), large, workflowsv1alpha1.ReasonTooLarge, "spec.jobs: Too long: "},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, tc.jobs)
-			w.actions = map[string]*workflowsv1alpha1.ActionSpec{"act": tc.action}
+			defs := &definitions{ctx: t.Context(), client: fake.NewClientBuilder().WithScheme(schemeOf(t)).Build(), namespace: "ns",
+				actions: map[string]*workflowsv1alpha1.ActionSpec{"act": tc.action}}
 			o := w.observe()
-			o.unresolved = tc.unresolved
+			var err error
+			if o.actions, o.unresolved, err = calls.Actions(defs, tc.jobs); err != nil {
+				t.Fatal(err)
+			}
 			d := calculate(o)
 			accepted := meta.FindStatusCondition(d.status.Conditions, workflowsv1alpha1.WorkflowRunConditionAccepted)
 			if accepted == nil || accepted.Reason != tc.reason || !strings.HasPrefix(accepted.Message, tc.message) {

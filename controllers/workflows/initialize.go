@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -27,11 +26,11 @@ func initialize(o observation, d *decision) {
 	errs := validate.WorkflowRun(&o.run.Spec)
 	errs = append(errs, validate.OutputContract(o.run.Annotations, o.run.Spec.Jobs)...)
 	if len(errs) > 0 {
-		reject(o, status, refusal(errs), allOf(errs))
+		reject(o, status, refusal(errs, workflowsv1alpha1.ReasonInvalidJobs), allOf(errs))
 		return
 	}
-	if reason, why := o.misfit(); reason != "" {
-		reject(o, status, reason, why)
+	if len(o.unresolved) > 0 {
+		reject(o, status, refusal(o.unresolved, workflowsv1alpha1.ReasonInvalidReference), allOf(o.unresolved))
 		return
 	}
 	if h := o.held[identity{}]; o.now.Before(h.until) && !o.endsEarly() {
@@ -60,35 +59,6 @@ func initialize(o observation, d *decision) {
 	}
 	d.snapshot, d.left = true, newBudget(o.run)
 	d.provision = firstWorkspaces(o)
-}
-
-// misfit says why a WorkflowRun that is valid in itself cannot be executed with the Actions that it calls.
-func (o *observation) misfit() (reason, why string) {
-	if len(o.unresolved) > 0 {
-		return workflowsv1alpha1.ReasonInvalidReference, allOf(o.unresolved)
-	}
-	steps := 0
-	for _, job := range o.run.Spec.Jobs {
-		for i := range job.Steps {
-			steps++
-			if action := o.actions[job.Steps[i].Uses]; action != nil {
-				steps += len(action.Steps) - 1
-			}
-		}
-	}
-	if steps > workflowsv1alpha1.MaxSteps {
-		return workflowsv1alpha1.ReasonTooLarge, fmt.Sprintf("spec.jobs: all jobs together have %d steps, those of the Actions that they call included, and may have %d: split the work into several WorkflowRuns",
-			steps, workflowsv1alpha1.MaxSteps)
-	}
-	size := encodedLength(o.run.Spec)
-	for _, action := range o.actions {
-		size += encodedLength(action)
-	}
-	if size > workflowsv1alpha1.MaxDefinitionBytes {
-		return workflowsv1alpha1.ReasonTooLarge, fmt.Sprintf("spec: the definition has %d bytes as JSON, those of the Actions that it calls included, and may have %d: split it into several WorkflowRuns",
-			size, workflowsv1alpha1.MaxDefinitionBytes)
-	}
-	return "", ""
 }
 
 // layOut makes the status of a step that was not started.
@@ -127,14 +97,14 @@ func allOf(errs field.ErrorList) string {
 	return validate.Joined(errs, workflowsv1alpha1.MaxMessageLength)
 }
 
-// refusal chooses the reason of a refused WorkflowRun.
-func refusal(errs field.ErrorList) string {
+// refusal chooses the reason of a refused WorkflowRun: TooLarge where something is over a bound, else the other one.
+func refusal(errs field.ErrorList, other string) string {
 	for _, err := range errs {
 		if err.Type == field.ErrorTypeTooLong || err.Type == field.ErrorTypeTooMany {
 			return workflowsv1alpha1.ReasonTooLarge
 		}
 	}
-	return workflowsv1alpha1.ReasonInvalidJobs
+	return other
 }
 
 // condition makes a condition for the observed generation.

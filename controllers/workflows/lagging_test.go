@@ -63,7 +63,7 @@ const flow = "flow"
 
 var flowKey = types.NamespacedName{Namespace: "ns", Name: flow}
 
-func newLagging(t *testing.T, r *rand.Rand, g game, config *JobWorkspaces) *lagging {
+func schemeOf(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1alpha1.AddToScheme, workflowsv1alpha1.AddToScheme,
@@ -72,6 +72,11 @@ func newLagging(t *testing.T, r *rand.Rand, g game, config *JobWorkspaces) *lagg
 			t.Fatal(err)
 		}
 	}
+	return scheme
+}
+
+func newLagging(t *testing.T, r *rand.Rand, g game, config *JobWorkspaces) *lagging {
+	t.Helper()
 	objects := []client.Object{newWorld(t, g.jobs).run, &workflowsv1alpha1.Workflow{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: callee},
 		Spec:       workflowsv1alpha1.WorkflowSpec{Jobs: map[string]workflowsv1alpha1.Job{"j": {RunsOn: "sh", Steps: steps("s")}}},
@@ -82,7 +87,7 @@ func newLagging(t *testing.T, r *rand.Rand, g game, config *JobWorkspaces) *lagg
 	l := &lagging{
 		t: t, r: r, clock: testingclock.NewFakePassiveClock(start), config: config,
 		created: map[identity]int{}, furnished: map[string]int{},
-		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		Client: fake.NewClientBuilder().WithScheme(schemeOf(t)).WithObjects(objects...).
 			WithStatusSubresource(&workflowsv1alpha1.WorkflowRun{}, &corev1alpha1.Run{}, &workspacesv1alpha1.PersistentWorkspace{}).Build(),
 	}
 	l.restart()
