@@ -93,7 +93,7 @@ func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&opts.job, "job", "", "Of a WorkflowRun: show only the steps of the job of this `name`")
-	flags.StringVar(&opts.step, "step", "", "Of a WorkflowRun: show only steps of this `name`")
+	flags.StringVar(&opts.step, "step", "", "Of a WorkflowRun: show only steps of this `name`, also inside of calls and Actions")
 	complete.Flag(cmd, "job", complete.JobsOf(f))
 	complete.Flag(cmd, "step", complete.StepsOf(f))
 	flags.BoolVarP(&opts.follow, "follow", "f", false, "Go on until the end")

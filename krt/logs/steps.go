@@ -185,7 +185,7 @@ func (f *follower) watchRuns(ctx context.Context, member workflowruns.Member, ve
 			if !open {
 				return nil
 			}
-			if run, ok := event.Object.(*corev1alpha1.Run); ok && event.Type == watch.Added {
+			if run, ok := event.Object.(*corev1alpha1.Run); ok && event.Type == watch.Added && member.Steps.Includes(run) {
 				send(stepRun{Run: run, path: member.Prefix + workflowruns.PathOf(run)})
 			}
 		}

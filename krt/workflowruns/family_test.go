@@ -169,6 +169,7 @@ func TestChosenSteps(t *testing.T) {
 		"a job":                 {steps: Steps{Job: "build"}, wantPaths: all[:4], wantMembers: []string{" ci"}},
 		"a call":                {steps: Steps{Job: "deploy"}, wantPaths: all[4:], wantMembers: []string{" ci", "deploy/ ci-call-deploy", "deploy/verify/ ci-call-deploy-call-verify"}},
 		"a step inside":         {steps: Steps{Step: "get"}, wantPaths: all[6:], wantMembers: []string{" ci", "deploy/ ci-call-deploy", "deploy/verify/ ci-call-deploy-call-verify"}},
+		"a step of an Action":   {steps: Steps{Step: "check"}, wantPaths: all[2:3], wantMembers: []string{" ci", "deploy/ ci-call-deploy", "deploy/verify/ ci-call-deploy-call-verify"}},
 		"a step with an Action": {steps: Steps{Job: "build", Step: "setup"}, wantPaths: all[:3], wantMembers: []string{" ci"}},
 	}
 	for name, tc := range cases {

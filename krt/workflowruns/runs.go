@@ -15,20 +15,22 @@ import (
 
 // Steps chooses Runs of a WorkflowRun.
 type Steps struct {
-	// Job and Step narrow the choice to those of these names. Empty: all.
+	// Job and Step narrow the choice to those of these names; Step may also be a step of a called Action. Empty: all.
 	Job, Step string
 }
 
-// Selector returns the labels by which the Runs are found.
+// Selector returns the labels by which the Runs are found. Includes chooses among what they find.
 func (s Steps) Selector(run *workflowsv1alpha1.WorkflowRun) client.MatchingLabels {
 	labels := client.MatchingLabels{workflowsv1alpha1.LabelWorkflowRunUID: string(run.UID)}
 	if s.Job != "" {
 		labels[workflowsv1alpha1.LabelJob] = s.Job
 	}
-	if s.Step != "" {
-		labels[workflowsv1alpha1.LabelStep] = s.Step
-	}
 	return labels
+}
+
+// Includes tells whether a Run that the Selector found is one of a chosen step.
+func (s Steps) Includes(run *corev1alpha1.Run) bool {
+	return s.Step == "" || s.Step == run.Labels[workflowsv1alpha1.LabelStep] || s.Step == run.Labels[workflowsv1alpha1.LabelActionStep]
 }
 
 // Paths returns the paths of all steps that can be chosen, in their order, each before those of the Action that it calls.
@@ -48,10 +50,15 @@ func (s Steps) appendPaths(paths []string, job *Item) []string {
 		switch {
 		case inner.isJob:
 			paths = s.appendPaths(paths, inner)
-		case s.Step == "" || s.Step == inner.Name:
-			paths = append(paths, inner.Path)
+		default:
+			chosen := s.Step == "" || s.Step == inner.Name
+			if chosen {
+				paths = append(paths, inner.Path)
+			}
 			for _, step := range inner.Items {
-				paths = append(paths, step.Path)
+				if chosen || s.Step == step.Name {
+					paths = append(paths, step.Path)
+				}
 			}
 		}
 	}
@@ -83,6 +90,9 @@ func (s Steps) List(ctx context.Context, c client.Reader, run *workflowsv1alpha1
 			return nil, "", fmt.Errorf("listing the Runs of WorkflowRun %s: %w", run.Name, err)
 		}
 		for i := range list.Items {
+			if !s.Includes(&list.Items[i]) {
+				continue
+			}
 			found = append(found, &list.Items[i])
 			places[list.Items[i].Name] = Place(paths, PathOf(&list.Items[i]))
 		}

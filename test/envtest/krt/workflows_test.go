@@ -17,6 +17,7 @@ import (
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	"kruntimes.io/kruntimes/krt/cli"
+	"kruntimes.io/kruntimes/runtimed/logrecord"
 )
 
 const ci = `apiVersion: workflows.kruntimes.io/v1alpha1
@@ -42,10 +43,12 @@ spec:
 `
 
 // play stands in for scheduler and runtimed: until the test ends it takes every Run of a step to the end that is laid
-// down for the step ("job/step"), and to success where nothing is. One that holds goes on until it is cancelled.
+// down for the step ("job/step"), and to success where nothing is, with a line of output. One that holds goes on until it is
+// cancelled.
 func play(t *testing.T, namespace string, ends map[string]func(*corev1alpha1.RunStatus), holds ...string) {
 	t.Helper()
-	pod := newKubelet(t, "play-"+namespace).pod(t, namespace, "pod")
+	node := newKubelet(t, "play-"+namespace)
+	pod := node.pod(t, namespace, "pod")
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	next := func(run *corev1alpha1.Run) {
@@ -65,6 +68,7 @@ func play(t *testing.T, namespace string, ends map[string]func(*corev1alpha1.Run
 			if end := ends[step]; end != nil {
 				end(s)
 			}
+			node.write(t, line(run, logrecord.Stdout, "output of "+run.Name), end(run))
 		}
 	}
 	round := func() error {
