@@ -1,5 +1,5 @@
-// Package admission asks the manager of a whole dev cluster who may execute in a workspace, with ClusterRoles that the
-// controllers of Kubernetes have aggregated, and while the manager is killed.
+// Package admission asks the manager of a whole dev cluster who may execute in a workspace and what can never work, with
+// ClusterRoles that the controllers of Kubernetes have aggregated, and while the manager is killed.
 package admission
 
 import (
@@ -16,6 +16,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -25,6 +26,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 	"kruntimes.io/kruntimes/config"
 	"kruntimes.io/kruntimes/devcluster"
@@ -58,6 +60,7 @@ func TestWorkspacesAreUsedByWhoeverMayUseThem(t *testing.T) {
 			defer cluster.Stop()
 			s := newScene(t, cluster)
 			s.followsAGrant()
+			s.hearsEarlyWords()
 			if separate {
 				s.survivesAKill()
 			} else {
@@ -114,7 +117,8 @@ func newScene(t *testing.T, cluster *devcluster.Cluster) *scene {
 func newClient(t *testing.T, cfg *rest.Config) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, corev1alpha1.AddToScheme, workspacesv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, corev1alpha1.AddToScheme, workspacesv1alpha1.AddToScheme,
+		workflowsv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -194,6 +198,20 @@ func (s *scene) followsAGrant() {
 	s.eventually("a Run in the workspace", func(ctx context.Context) error { return s.bot.Create(ctx, s.run("granted", "ci")) })
 }
 
+// hearsEarlyWords is told at once of a Workflow that can never work.
+func (s *scene) hearsEarlyWords() {
+	s.Helper()
+	circle := &workflowsv1alpha1.Workflow{ObjectMeta: s.named("circle"), Spec: workflowsv1alpha1.WorkflowSpec{Jobs: map[string]workflowsv1alpha1.Job{
+		"a": {RunsOn: "sh", Needs: []string{"a"}, Steps: []workflowsv1alpha1.Step{{Name: "s", Run: "true"}}}}}}
+	s.eventually("early words", func(ctx context.Context) error {
+		err := s.bot.Create(ctx, circle.DeepCopy(), client.DryRunAll)
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "the job needs itself: a -> a") {
+			return fmt.Errorf("a Workflow whose job needs itself: %v", err) //nolint:errorlint // it may be none
+		}
+		return nil
+	})
+}
+
 // survivesAKill kills the manager: its successor is asked at the same address and shows the same certificate.
 func (s *scene) survivesAKill() {
 	s.Helper()
@@ -207,6 +225,7 @@ func (s *scene) survivesAKill() {
 		s.eventually("a Run in the workspace after the manager was killed", func(ctx context.Context) error {
 			return s.bot.Create(ctx, s.run(fmt.Sprintf("granted-%d", i), "ci"))
 		})
+		s.hearsEarlyWords()
 	}
 }
 
