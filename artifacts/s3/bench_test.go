@@ -42,27 +42,24 @@ func request(b *testing.B, method, url string, content *os.File) (*http.Response
 func BenchmarkPut(b *testing.B) {
 	source, server := artifactstore.Source(b), s3server.Start(b)
 	bucket := server.Bucket(b)
-	b.Run("request", func(b *testing.B) {
-		signed, err := awss3.NewPresignClient(server.Client()).PresignPutObject(b.Context(), &awss3.PutObjectInput{
-			Bucket: &bucket, Key: aws.String("plain"),
-		})
-		must(b, err)
-		artifactstore.Measure(b, source, func(io.Reader) error {
-			answer, err := request(b, http.MethodPut, signed.URL, source)
-			if err != nil {
-				return err
-			}
-			return answer.Body.Close()
-		})
+	signed, err := awss3.NewPresignClient(server.Client()).PresignPutObject(b.Context(), &awss3.PutObjectInput{
+		Bucket: &bucket, Key: aws.String("plain"),
 	})
-	b.Run("store", func(b *testing.B) {
-		store := open(b, server.Config(b, bucket, ""))
-		must(b, store.Claim(b.Context(), run, artifacts.Owner{Run: "r"}))
-		artifactstore.Measure(b, source, func(content io.Reader) error {
-			_, err := store.Put(b.Context(), object("a"), content)
+	must(b, err)
+	sent := func(io.Reader) error {
+		answer, err := request(b, http.MethodPut, signed.URL, source)
+		if err != nil {
 			return err
-		})
-	})
+		}
+		return answer.Body.Close()
+	}
+	store := open(b, server.Config(b, bucket, ""))
+	must(b, store.Claim(b.Context(), run, artifacts.Owner{Run: "r"}))
+	stored := func(content io.Reader) error {
+		_, err := store.Put(b.Context(), object("a"), content)
+		return err
+	}
+	artifactstore.Compare(b, source, sent, stored)
 }
 
 // BenchmarkOpen compares with a plain request that gets the same file, both into a file that is on the disk at the end.
@@ -73,28 +70,25 @@ func BenchmarkOpen(b *testing.B) {
 	must(b, store.Claim(b.Context(), run, artifacts.Owner{Run: "r"}))
 	ref, err := store.Put(b.Context(), object("a"), source)
 	must(b, err)
-	b.Run("request", func(b *testing.B) {
-		signed, err := awss3.NewPresignClient(server.Client()).PresignGetObject(b.Context(), &awss3.GetObjectInput{
-			Bucket: &bucket, Key: &ref.Location.S3.Key,
-		})
-		must(b, err)
-		artifactstore.Measure(b, source, func(io.Reader) error {
-			answer, err := request(b, http.MethodGet, signed.URL, nil)
-			if err != nil {
-				return err
-			}
-			defer answer.Body.Close()
-			return artifactstore.Write(file, answer.Body)
-		})
+	signed, err := awss3.NewPresignClient(server.Client()).PresignGetObject(b.Context(), &awss3.GetObjectInput{
+		Bucket: &bucket, Key: &ref.Location.S3.Key,
 	})
-	b.Run("store", func(b *testing.B) {
-		artifactstore.Measure(b, source, func(io.Reader) error {
-			r, err := store.Open(b.Context(), ref)
-			if err != nil {
-				return err
-			}
-			defer r.Close()
-			return artifactstore.Write(file, r)
-		})
-	})
+	must(b, err)
+	got := func(io.Reader) error {
+		answer, err := request(b, http.MethodGet, signed.URL, nil)
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		return artifactstore.Write(file, answer.Body)
+	}
+	opened := func(io.Reader) error {
+		r, err := store.Open(b.Context(), ref)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		return artifactstore.Write(file, r)
+	}
+	artifactstore.Compare(b, source, got, opened)
 }

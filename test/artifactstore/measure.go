@@ -8,8 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // size is how much benchmarks store. Unit: bytes.
@@ -39,26 +41,40 @@ func Source(b *testing.B) *os.File {
 	return f
 }
 
-// Measure does something with all of the source again and again, and reports throughput and the peak of resident memory.
-func Measure(b *testing.B, source *os.File, do func(source io.Reader) error) {
+// Compare does the same with all of the source in two ways, in turns, since what a disk and a machine's memory take changes
+// from one moment to the next. It reports the throughput of each way and their ratio, from the medians, and the peak of
+// resident memory.
+func Compare(b *testing.B, source *os.File, plain, store func(source io.Reader) error) {
 	b.Helper()
 	info, err := source.Stat()
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.SetBytes(info.Size())
 	debug.FreeOSMemory()
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // the peak counts from now on
 		b.Fatal(err)
 	}
-	for b.Loop() {
-		if _, err := source.Seek(0, io.SeekStart); err != nil {
-			b.Fatal(err)
-		}
-		if err := do(source); err != nil {
-			b.Fatal(err)
+	ways, took := []func(io.Reader) error{plain, store}, [2][]time.Duration{}
+	for round := 0; b.Loop(); round++ {
+		for turn := range ways {
+			way := (round + turn) % len(ways) // neither is always first
+			if _, err := source.Seek(0, io.SeekStart); err != nil {
+				b.Fatal(err)
+			}
+			start := time.Now()
+			if err := ways[way](source); err != nil {
+				b.Fatal(err)
+			}
+			took[way] = append(took[way], time.Since(start))
 		}
 	}
+	throughput := func(way int) float64 {
+		slices.Sort(took[way])
+		return float64(info.Size()) / 1e6 / took[way][len(took[way])/2].Seconds()
+	}
+	b.ReportMetric(throughput(0), "plain-MB/s")
+	b.ReportMetric(throughput(1), "store-MB/s")
+	b.ReportMetric(throughput(1)/throughput(0), "ratio")
 	b.ReportMetric(float64(peak(b))/1024, "peak-MiB")
 }
 

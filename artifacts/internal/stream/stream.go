@@ -4,16 +4,23 @@ package stream
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
+
+	"github.com/klauspost/readahead"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/artifacts"
 )
 
-// chunk is how much is read, digested and written at a time. Unit: bytes.
-const chunk = 1 << 20
+// What is read ahead of what is written: so many chunks of so many bytes. A chunk fits into a processor's cache, where it is
+// read, digested and written.
+const (
+	chunks = 4
+	chunk  = 256 << 10
+)
 
 // Bound returns a reader of content that ends with the cause when ctx ends, and with ErrTooLarge after more than maxBytes.
 // Zero maxBytes: no bound.
@@ -61,35 +68,37 @@ func Content(err error) error { return ContentError{err} }
 // Unwrap returns the error as the content gave it.
 func (e ContentError) Unwrap() error { return e.error }
 
-// Copy writes all of content, and returns how much it was and its digest. Errors: WriteError, and those of content.
+// Copy writes all of content, and returns how much it was and its digest. What comes next is read and digested meanwhile.
+// Errors: WriteError, and those of content.
 func Copy(to io.Writer, content io.Reader) (size int64, digest string, err error) {
 	sum := sha256.New()
-	size, err = transfer(to, content, sum)
-	return size, artifacts.Digest(sum), err
+	ahead := readAhead(content, sum)
+	size, err = io.Copy(writer{to}, ahead)
+	_ = ahead.Close() // It ends the reading, and nothing else.
+	if err != nil {
+		return size, "", err
+	}
+	return size, artifacts.Digest(sum), nil
 }
 
-// transfer digests one chunk on one processor while it is written on another.
-func transfer(to io.Writer, from io.Reader, sum hash.Hash) (size int64, err error) {
-	buffer := make([]byte, chunk)
-	digested := make(chan struct{}, 1)
-	for {
-		n, readErr := Fill(from, buffer)
-		if n > 0 {
-			go func() {
-				sum.Write(buffer[:n]) // a hash takes everything
-				digested <- struct{}{}
-			}()
-			_, err := to.Write(buffer[:n])
-			<-digested
-			size += int64(n)
-			if err != nil {
-				return size, &WriteError{Err: err}
-			}
-		}
-		if readErr != nil {
-			return size, unlessEOF(readErr)
-		}
+// readAhead returns a reader that reads and digests in the background. It has to be closed.
+func readAhead(content io.Reader, sum hash.Hash) io.ReadCloser {
+	ahead, err := readahead.NewReaderSize(io.TeeReader(content, sum), chunks, chunk)
+	if err != nil {
+		panic(fmt.Sprintf("reading ahead: %v", err)) // a bug: only sizes that are none make it
 	}
+	return ahead
+}
+
+// writer marks its errors.
+type writer struct{ to io.Writer }
+
+func (w writer) Write(p []byte) (int, error) {
+	n, err := w.to.Write(p)
+	if err != nil {
+		return n, &WriteError{Err: err}
+	}
+	return n, nil
 }
 
 // AtEnd tells whether a reader has come to its end. That is io.EOF itself: one that is wrapped tells that something else
@@ -108,10 +117,13 @@ func Fill(from io.Reader, buffer []byte) (n int, err error) {
 	return n, err
 }
 
-// Verify returns a reader of an opened artifact. When the bytes end, it returns io.EOF only if they have the size and the
-// digest of ref, else ErrDigest. It ends with the cause when ctx ends, and closes what was opened with it.
+// Verify returns a reader of an opened artifact, which reads ahead and digests in the background. When the bytes end, it
+// returns io.EOF only if they have the size and the digest of ref, else ErrDigest. It ends with the cause when ctx ends, and
+// closes what was opened with it.
 func Verify(ctx context.Context, opened io.ReadCloser, ref corev1alpha1.ArtifactRef) io.ReadCloser {
-	return &verifier{source: source{ctx: ctx, opened: opened, ref: ref}, sum: sha256.New()}
+	v := &verifier{source: source{ctx: ctx, opened: opened, ref: ref}, sum: sha256.New()}
+	v.ahead = readAhead(&v.source, v.sum)
+	return v
 }
 
 // source reads what was opened, and no more than its address says.
@@ -137,29 +149,29 @@ func (s *source) Read(p []byte) (int, error) {
 type verifier struct {
 	source source
 	sum    hash.Hash
+	ahead  io.ReadCloser
 	err    error // what the last Read returned
 }
 
-// Read reads and digests.
+// Read returns what was read ahead.
 func (v *verifier) Read(p []byte) (int, error) {
 	if v.err != nil {
 		return 0, v.err
 	}
-	n, err := v.source.Read(p)
-	v.sum.Write(p[:n])
-	if AtEnd(err) {
+	n, err := v.ahead.Read(p)
+	if AtEnd(err) { // All is digested then.
 		err = v.verdict()
 	}
 	v.err = err
 	return n, err
 }
 
-// WriteTo digests one chunk while it writes another.
+// WriteTo writes one chunk while the next one is digested.
 func (v *verifier) WriteTo(to io.Writer) (int64, error) {
 	if v.err != nil {
 		return 0, unlessEOF(v.err)
 	}
-	n, err := transfer(to, &v.source, v.sum)
+	n, err := io.Copy(writer{to}, v.ahead)
 	if err == nil {
 		err = v.verdict()
 	}
@@ -186,5 +198,8 @@ func (v *verifier) verdict() error {
 	return io.EOF
 }
 
-// Close closes what was opened.
-func (v *verifier) Close() error { return v.source.opened.Close() }
+// Close closes what was opened, which also ends a read that waits for it.
+func (v *verifier) Close() error {
+	err := v.source.opened.Close()
+	return errors.Join(err, v.ahead.Close())
+}
