@@ -158,7 +158,7 @@ func CatArtifact(ctx context.Context, by Access, ref corev1alpha1.ArtifactRef, w
 func cat(ctx context.Context, store artifacts.Store, namespace types.UID, ref corev1alpha1.ArtifactRef, w io.Writer) error {
 	content, err := transfer.OpenOwned(ctx, store, namespace, ref)
 	if err != nil {
-		return fmt.Errorf("opening artifact %q: %w", ref.Name, err)
+		return err // It names the artifact.
 	}
 	_, err = io.Copy(w, content)
 	if err := errors.Join(err, content.Close()); err != nil {
