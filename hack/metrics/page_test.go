@@ -12,7 +12,7 @@ import (
 )
 
 // closed are the labels that our metrics may have. Each is a closed list of constants; a name of an object is none.
-var closed = map[string]bool{"phase": true, "reason": true, "result": true, "queue": true}
+var closed = map[string]bool{"phase": true, "reason": true, "result": true, "queue": true, "kind": true}
 
 func ours(t *testing.T) []*dto.MetricFamily {
 	t.Helper()
