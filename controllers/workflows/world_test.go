@@ -24,7 +24,7 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // world stands in for the API server: it holds one WorkflowRun and its Runs, and carries actions out as apply does.
 type world struct {
-	t        *testing.T
+	t        testing.TB
 	run      *workflowsv1alpha1.WorkflowRun
 	children map[identity]*corev1alpha1.Run
 	// calls are its child WorkflowRuns, by job.
@@ -51,7 +51,7 @@ type world struct {
 	uids              int
 }
 
-func newWorld(t *testing.T, jobs map[string]workflowsv1alpha1.Job) *world {
+func newWorld(t testing.TB, jobs map[string]workflowsv1alpha1.Job) *world {
 	t.Helper()
 	return &world{
 		t: t, now: start, children: map[identity]*corev1alpha1.Run{}, calls: map[string]*workflowsv1alpha1.WorkflowRun{}, deleted: map[identity]bool{}, created: map[identity]int{},
