@@ -44,7 +44,7 @@ func check(ctx context.Context, d Document) ([]Finding, error) {
 	if isTooLarge(said.errs) {
 		return []Finding{d.fromField(said.errs[0])}, nil
 	}
-	findings := definition.unknownFields(&d)
+	findings := append(definition.unknownFields(&d), d.changedKeys(d.root)...)
 	for _, e := range said.errs {
 		findings = append(findings, d.fromField(e))
 	}
@@ -71,10 +71,14 @@ func isTooLarge(errs field.ErrorList) bool {
 	return len(errs) == 1 && errs[0].Type == field.ErrorTypeTooLong && errs[0].Field == "spec"
 }
 
-// inOrder orders findings as a person reads a file.
-func inOrder(findings []Finding) []Finding {
+// inOrder orders findings as a person reads the files, which are given in their order.
+func inOrder(findings []Finding, inFiles ...string) []Finding {
+	files := make(map[string]int, len(inFiles))
+	for i, file := range inFiles {
+		files[file] = i
+	}
 	slices.SortStableFunc(findings, func(a, b Finding) int {
-		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, a.Column-b.Column)
+		return cmp.Or(files[a.File]-files[b.File], a.Line-b.Line, a.Column-b.Column)
 	})
 	return findings
 }
@@ -94,7 +98,7 @@ func saidAlready(findings []Finding, f Finding, kind field.ErrorType) bool {
 }
 
 // checkKind finds kinds that were meant to be ours.
-func (d *Document) checkKind(gvk schema.GroupVersionKind, known *definitions) []Finding {
+func (d *Document) checkKind(gvk schema.GroupVersionKind, known *knownKinds) []Finding {
 	apiVersion, _ := d.find("apiVersion")
 	kind, _ := d.find("kind")
 	switch {
@@ -143,7 +147,6 @@ func (d *Document) language(s *structuralschema.Structural) language {
 		if d.decodeLeniently(s, &run) {
 			said.add(validate.WorkflowRun(&run.Spec))
 			if !isTooLarge(said.errs) {
-				said.add(validate.Unavailable(&run.Spec))
 				said.add(validate.OutputContract(run.Annotations, run.Spec.Jobs))
 			}
 			said.warnings = d.scriptsOfJobs(run.Spec.Jobs)
@@ -239,7 +242,11 @@ func (d *Document) fromField(e *field.Error) Finding {
 		_, text, _ = strings.Cut(text, ": ") // its own place is in the file's now
 		return Finding{File: d.file, Line: line, Column: column, Message: fmt.Sprintf("%s: %s: %s", e.Field, text, e.Detail), path: e.Field}
 	}
-	f := d.at(pointAt(found, e), e.Field+": "+words(e))
+	text := words(e)
+	if value := found.value; exact && isNotText(e) && value.Kind == yaml.ScalarNode {
+		text = cmp.Or(NotText(value), text)
+	}
+	f := d.at(pointAt(found, e), e.Field+": "+text)
 	f.path = e.Field
 	return f
 }

@@ -18,13 +18,15 @@ import (
 
 // Finding is one thing that is wrong in a file.
 type Finding struct {
-	// File as it was named, and the place in it. Both count from 1, Column in characters.
-	File         string
-	Line, Column int
-	// Warning tells that it works, though it should be done differently.
-	Warning bool
+	// File as it was named.
+	File string `json:"file"`
+	// Line and Column are the place in it. Both count from 1, Column in characters.
+	Line   int `json:"line"`
+	Column int `json:"column"`
+	// Warning tells that it works, though it should be done differently, or that it could not be checked.
+	Warning bool `json:"warning"`
 	// Message says what is wrong and, where it is known, what to write instead.
-	Message string
+	Message string `json:"message"`
 	// path is that of the field, as checks write it, or empty.
 	path string
 }

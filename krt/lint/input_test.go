@@ -24,10 +24,8 @@ func TestWhatIsInADocument(t *testing.T) {
 			"    runAffinity:\n      requiredDuringSchedulingIgnoredDuringExecution:\n      - topologyKey: kruntimes.io/runtime-pod\n        labelSelector:\n" + term
 	}
 	cases := map[string]struct{ content, want string }{
-		"calls, which this version does not execute": {
-			workflowRun("  name: ci\n", "    a: {uses: w}\n    b: {runs-on: sh, steps: [{name: s, uses: act}]}\n"),
-			"f:7:9: spec.jobs[a].uses: calls of Workflows are not available in this version: write the steps into the job\n" +
-				"f:8:40: spec.jobs[b].steps[0].uses: calls of Actions are not available in this version: write the steps into the job\n",
+		"calls, which are looked at with all files": {
+			workflowRun("  name: ci\n", "    a: {uses: w}\n    b: {runs-on: sh, steps: [{name: s, uses: act}]}\n"), "",
 		},
 		"a list": {
 			item("apiVersion: v1\nkind: List\nitems:\n- {WR, metadata: {name: a}, spec: {jobs: {a: {runs-on: sh, steps: [{name: s, run: x}]}}}}\n" +

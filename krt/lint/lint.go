@@ -4,6 +4,7 @@ package lint
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,12 +17,15 @@ import (
 
 	"kruntimes.io/kruntimes/krt/cli"
 	"kruntimes.io/kruntimes/krt/complete"
+	"kruntimes.io/kruntimes/krt/definitions"
+	"kruntimes.io/kruntimes/workflow/calls"
 )
 
 // The values of --output.
 const (
 	outputText   = ""
 	outputGitHub = "github"
+	outputJSON   = "json"
 )
 
 // options are the parsed command line.
@@ -29,6 +33,7 @@ type options struct {
 	files   []string
 	output  string
 	strict  bool
+	online  bool
 	factory *cli.Factory
 }
 
@@ -36,11 +41,16 @@ const long = `Check files of manifests without a cluster: YAML, fields that do n
 and, of WorkflowRuns, Workflows and Actions, names, expressions, and what jobs need of one another. Of a directory, all
 files are checked whose names end in .yaml or .yml. Of a List, the items are. Objects of other kinds are left alone.
 
-Each finding is a line "file:line:column: message". A warning is about what works, but should be done differently. The
-exit code is 1 when something is wrong; with --strict, also when there are warnings.`
+Calls of Workflows and Actions are followed among all files that are given: inputs, cycles and bounds are checked as the
+cluster does. A call of what is in none of them is a warning, for it may be in the cluster; with --online it is looked for
+there, in the namespace of the caller or of the command line, and what is missing is an error.
+
+Each finding is a line "file:line:column: message". A warning is about what works, but should be done differently, or could
+not be checked. The exit code is 1 when something is wrong; with --strict, also when there are warnings.`
 
 const example = `  krt lint -f examples/ci.yaml
   krt lint -f workflows/ -f more.yaml
+  krt lint -f workflows/ --online -n team
   krt lint -f workflows/ -o github     # in a GitHub action`
 
 // NewCmd returns the command. runF replaces the work in tests; nil means the real work.
@@ -57,22 +67,56 @@ func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 		switch {
 		case len(opts.files) == 0:
 			return cli.WithHint(cli.Usagef("--file is missing"), "name files or directories: `%s lint -f workflows/`", f.Name)
-		case opts.output != outputText && opts.output != outputGitHub:
-			return cli.WithHint(cli.Usagef("--output %s: there is no such format", opts.output), "leave it out, or write github")
+		case !slices.Contains([]string{outputText, outputGitHub, outputJSON}, opts.output):
+			return cli.WithHint(cli.Usagef("--output %s: there is no such format", opts.output), "leave it out, or write github or json")
 		}
 		return runF(cmd.Context(), opts)
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&opts.files, "file", "f", nil, "Check this `file` or directory; - reads standard input; may be repeated")
-	flags.StringVarP(&opts.output, "output", "o", outputText, "Print findings in this `format`: github makes them annotations of a workflow")
+	flags.StringVarP(&opts.output, "output", "o", outputText, "Print findings in this `format`: json, or github, which makes them annotations of a workflow")
 	flags.BoolVar(&opts.strict, "strict", false, "Let warnings count as errors")
-	complete.Flag(cmd, "output", complete.Words(outputGitHub))
+	flags.BoolVar(&opts.online, "online", false, "Look in the cluster for Workflows and Actions that are called and in no file")
+	complete.Flag(cmd, "output", complete.Words(outputGitHub, outputJSON))
 	return cmd
 }
 
-// execute does the work of the command: all files, and then the sum.
+// execute does the work of the command: all files, what they call, and then the sum.
 func execute(ctx context.Context, o *options) error {
-	var findings []Finding
+	seen, readErr := o.checkFiles(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	elsewhere, err := o.elsewhere(ctx)
+	if err != nil {
+		return err
+	}
+	called, unchecked, err := Calls(seen.documents, elsewhere)
+	if err != nil {
+		return err
+	}
+	findings := inOrder(slices.Concat(seen.findings, called, unchecked), seen.files...)
+	if err := o.print(findings); err != nil {
+		return fmt.Errorf("writing the findings: %w", err)
+	}
+	isWrong := func(f Finding) bool { return !f.Warning || o.strict }
+	if readErr == nil && slices.ContainsFunc(findings, isWrong) {
+		return &cli.ExitError{Code: cli.ExitFailed}
+	}
+	return readErr
+}
+
+// checked is what was found in files by themselves.
+type checked struct {
+	// files are their names, as findings call them, in their order.
+	files     []string
+	documents []Document
+	findings  []Finding
+}
+
+// checkFiles checks each file by itself. What cannot be read is in the error, after all others have been.
+func (o *options) checkFiles(ctx context.Context) (checked, error) {
+	var seen checked
 	var errs []error
 	for _, named := range o.files {
 		files, err := expand(named)
@@ -80,31 +124,53 @@ func execute(ctx context.Context, o *options) error {
 			errs = append(errs, err)
 		}
 		for _, file := range files {
-			_, found, err := CheckFile(ctx, o.factory.IO.In, file)
-			findings, errs = append(findings, found...), append(errs, err)
-			if ctx.Err() != nil {
-				return ctx.Err()
+			if slices.Contains(seen.files, FileName(file)) {
+				continue // named twice, or in a directory that is named as well
+			}
+			documents, findings, err := CheckFile(ctx, o.factory.IO.In, file)
+			seen.files, seen.documents, seen.findings = append(seen.files, FileName(file)), append(seen.documents, documents...), append(seen.findings, findings...)
+			if errs = append(errs, err); ctx.Err() != nil {
+				return checked{}, ctx.Err()
 			}
 		}
 	}
-	wrong := 0
+	return seen, errors.Join(errs...)
+}
+
+// elsewhere looks for definitions in the cluster, if that is asked for.
+func (o *options) elsewhere(ctx context.Context) (*Elsewhere, error) {
+	if !o.online {
+		return nil, nil
+	}
+	ours, err := o.factory.Namespace()
+	if err != nil {
+		return nil, err
+	}
+	c, err := o.factory.Client()
+	if err != nil {
+		return nil, err
+	}
+	return &Elsewhere{Namespace: ours, Definitions: func(namespace string) calls.Definitions {
+		return definitions.NewReader(ctx, c, namespace)
+	}}, nil
+}
+
+// print writes the findings as asked for.
+func (o *options) print(findings []Finding) error {
+	if o.output == outputJSON {
+		encoder := json.NewEncoder(o.factory.IO.Out)
+		encoder.SetIndent("", "    ")
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(append([]Finding{}, findings...)) // else none would be null
+	}
 	for _, f := range findings {
 		line := f.String()
 		if o.output == outputGitHub {
 			line = annotation(f)
 		}
 		if _, err := fmt.Fprintln(o.factory.IO.Out, line); err != nil {
-			return fmt.Errorf("writing the findings: %w", err)
+			return err
 		}
-		if !f.Warning || o.strict {
-			wrong++
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	if wrong > 0 {
-		return &cli.ExitError{Code: cli.ExitFailed}
 	}
 	return nil
 }

@@ -35,17 +35,17 @@ type definition struct {
 	rules      *cel.Validator
 }
 
-// definitions of all kinds, which are read when one is needed first and compiled one by one.
-type definitions struct {
+// knownKinds are the definitions of all kinds, which are read when one is needed first and compiled one by one.
+type knownKinds struct {
 	kinds map[schema.GroupVersionKind]func() (*definition, error)
 }
 
-var loadDefinitions = sync.OnceValues(func() (*definitions, error) {
+var loadDefinitions = sync.OnceValues(func() (*knownKinds, error) {
 	documents, err := devcluster.Definitions()
 	if err != nil {
 		return nil, err
 	}
-	all := &definitions{kinds: map[schema.GroupVersionKind]func() (*definition, error){}}
+	all := &knownKinds{kinds: map[schema.GroupVersionKind]func() (*definition, error){}}
 	for _, document := range documents {
 		var crd apiextensionsv1.CustomResourceDefinition
 		if err := sigsyaml.Unmarshal(document, &crd); err != nil {

@@ -19,8 +19,12 @@ func Read(ctx context.Context, f *cli.Factory, file string) ([]lint.Document, er
 	if err != nil {
 		return nil, err
 	}
+	called, _, err := lint.Calls(documents, nil) // what is in the cluster, the cluster checks
+	if err != nil {
+		return nil, err
+	}
 	var wrong []string
-	for _, finding := range findings {
+	for _, finding := range append(findings, called...) {
 		if !finding.Warning {
 			wrong = append(wrong, finding.String())
 			continue

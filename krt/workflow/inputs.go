@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
-	sigsyaml "sigs.k8s.io/yaml"
 
 	"kruntimes.io/kruntimes/krt/cli"
 	"kruntimes.io/kruntimes/krt/lint"
@@ -102,7 +101,7 @@ func (r *inputReader) readYAML() {
 		if value.Kind == yaml.AliasNode {
 			value = value.Alias
 		}
-		if why := notText(value); why != "" {
+		if why := lint.NotText(value); why != "" {
 			r.addf(root.Content[i+1].Line, root.Content[i+1].Column, "%s: %s", key.Value, why)
 		}
 		r.set(key.Value, value.Value, key.Line, key.Column)
@@ -115,37 +114,6 @@ func (r *inputReader) set(name, value string, line, column int) {
 		r.addf(line, column, "%q stands here for the second time", name)
 	}
 	r.inputs[name] = value
-}
-
-// notText says why a node is no text for everybody who reads YAML, or is empty.
-func notText(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode, yaml.SequenceNode:
-		return "must be text, and is a list or a mapping"
-	}
-	if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 || n.Style&yaml.TaggedStyle != 0 && n.ShortTag() == "!!str" {
-		return ""
-	}
-	var value any
-	if err := sigsyaml.Unmarshal([]byte(n.Value), &value); err != nil {
-		return "" // whatever it is, it is neither number nor boolean
-	}
-	switch value.(type) {
-	case bool:
-		return quoteIt("a boolean", n.Value)
-	case int64, float64:
-		return quoteIt("a number", n.Value)
-	case nil:
-		return noValue
-	}
-	return ""
-}
-
-const noValue = `has no value: write "" for the empty text`
-
-// quoteIt says what to write for a value that was written without quotes.
-func quoteIt(kind, written string) string {
-	return fmt.Sprintf("must be text, and %s is %s: quote it, as in %q", written, kind, written)
 }
 
 // readJSON takes the texts of an object. JSON may write characters in a way that YAML does not know.
@@ -171,11 +139,11 @@ func (r *inputReader) readJSON() {
 		case '{', '[':
 			why = "must be text, and is a list or a mapping"
 		case 't', 'f':
-			why = quoteIt("a boolean", string(raw))
+			why = lint.QuoteIt("a boolean", string(raw))
 		case 'n':
-			why = noValue
+			why = lint.NoValue
 		default:
-			why = quoteIt("a number", string(raw))
+			why = lint.QuoteIt("a number", string(raw))
 		}
 		if why != "" {
 			r.addf(valueLine, valueColumn, "%s: %s", name, why)
