@@ -21,24 +21,25 @@ func TestMain(m *testing.M) {
 // TestManifests sends every manifest to the API server as a person would with strict validation, which refuses unknown
 // fields. Nothing is stored, so that examples may share names.
 func TestManifests(t *testing.T) {
-	manifests, err := collect(root, "examples", "config/samples", "README.md", "docs")
+	manifests, err := Collect(root, "examples", "config/samples", "README.md", "docs")
 	if err != nil {
 		t.Fatal(err)
 	}
 	perSource := map[string]int{}
 	namespace := shared.Namespace(t)
 	for _, m := range manifests {
-		perSource[m.source]++
-		t.Run(m.source+"/"+m.object.GetKind()+"/"+m.object.GetName(), func(t *testing.T) {
-			m.object.SetNamespace(namespace)
-			err := shared.Admin().Create(t.Context(), m.object, client.DryRunAll, client.FieldValidation("Strict"))
+		perSource[m.Source]++
+		t.Run(m.Source+"/"+m.Object.GetKind()+"/"+m.Object.GetName(), func(t *testing.T) {
+			m.Object.SetNamespace(namespace)
+			err := shared.Admin().Create(t.Context(), m.Object, client.DryRunAll, client.FieldValidation("Strict"))
 			if err != nil {
 				t.Errorf("refused: %v", err)
 			}
 		})
 	}
 	for _, source := range []string{"examples/runtimes.yaml", "examples/artifacts.yaml", "examples/ci.yaml", "examples/s3/runtime.yaml", "examples/s3/make.yaml",
-		"examples/s3/take.yaml", "examples/runs/first.yaml", "README.md"} {
+		"examples/s3/take.yaml", "examples/runs/first.yaml", "examples/reuse/build.yaml",
+		"examples/reuse/verify.yaml", "examples/reuse/release.yaml", "docs/workflows/calls.md", "README.md"} {
 		if perSource[source] == 0 {
 			t.Errorf("found no manifest in %s", source)
 		}
@@ -47,13 +48,14 @@ func TestManifests(t *testing.T) {
 
 // TestStrict proves that the test above can fail: a field that does not exist is refused.
 func TestStrict(t *testing.T) {
-	objects, err := decode([]byte("apiVersion: kruntimes.io/v1alpha1\nkind: Run\nmetadata: {name: x}\n" +
+	manifests, err := decode([]byte("apiVersion: kruntimes.io/v1alpha1\nkind: Run\nmetadata: {name: x}\n" +
 		"spec: {runtime: sh, mode: {task: {args: [ls]}}, timeot: 5s}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects[0].SetNamespace(shared.Namespace(t))
-	err = shared.Admin().Create(t.Context(), objects[0], client.DryRunAll, client.FieldValidation("Strict"))
+	object := manifests[0].Object
+	object.SetNamespace(shared.Namespace(t))
+	err = shared.Admin().Create(t.Context(), object, client.DryRunAll, client.FieldValidation("Strict"))
 	if err == nil {
 		t.Error("a misspelt field was accepted")
 	}

@@ -1,8 +1,9 @@
 // Package examples holds the manifests that people copy against a real API server: those below examples and
-// config/samples, and those printed in the documents.
+// config/samples, and those printed in the documents. test/system/examples executes some of them.
 package examples
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -10,21 +11,29 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// manifest is one object and where it stands.
-type manifest struct {
-	source string
-	object *unstructured.Unstructured
+// failing is the comment of a manifest that fails when it is executed: what its message holds follows.
+var failing = regexp.MustCompile(`(?m)^# Fails: (.+)$`)
+
+// Manifest is one object and where it stands.
+type Manifest struct {
+	// Source is the file, relative to the root.
+	Source string
+	// Object as it is written there.
+	Object *unstructured.Unstructured
+	// Fails is what the message of the object holds when it has failed, as it is meant to. Empty: it is meant to succeed.
+	Fails string
 }
 
-// collect returns the objects of every YAML file and of every YAML block in a document below the paths under root.
-func collect(root string, paths ...string) ([]manifest, error) {
-	var found []manifest
+// Collect returns the objects of every YAML file and of every YAML block in a document below the paths under root.
+func Collect(root string, paths ...string) ([]Manifest, error) {
+	var found []Manifest
 	for _, path := range paths {
 		err := filepath.WalkDir(filepath.Join(root, path), func(file string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || d.Name() == "kustomization.yaml" {
@@ -34,12 +43,13 @@ func collect(root string, paths ...string) ([]manifest, error) {
 			if err != nil {
 				return err
 			}
-			objects, err := decode(text)
+			manifests, err := decode(text)
 			if err != nil {
 				return fmt.Errorf("reading %s: %w", file, err)
 			}
-			for _, o := range objects {
-				found = append(found, manifest{source: strings.TrimPrefix(file, root+"/"), object: o})
+			for _, m := range manifests {
+				m.Source = strings.TrimPrefix(file, root+"/")
+				found = append(found, m)
 			}
 			return nil
 		})
@@ -60,31 +70,42 @@ func yamlOf(file string) ([]byte, error) {
 	case ".yaml":
 		return text, nil
 	case ".md":
-		var blocks bytes.Buffer
-		for _, part := range strings.Split(string(text), "\n```yaml\n")[1:] {
-			block, _, _ := strings.Cut(part, "\n```")
-			blocks.WriteString(block + "\n---\n")
-		}
-		return blocks.Bytes(), nil
+		return []byte(strings.Join(Blocks(string(text), "yaml"), "\n---\n")), nil
 	}
 	return nil, nil
 }
 
+// Blocks returns what stands in the blocks of a Markdown text that are fenced as language.
+func Blocks(text, language string) []string {
+	var found []string
+	for _, part := range strings.Split(text, "\n```"+language+"\n")[1:] {
+		block, _, _ := strings.Cut(part, "\n```")
+		found = append(found, block)
+	}
+	return found
+}
+
 // decode returns the objects of a stream of YAML documents.
-func decode(text []byte) ([]*unstructured.Unstructured, error) {
-	var objects []*unstructured.Unstructured
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+func decode(text []byte) ([]Manifest, error) {
+	var manifests []Manifest
+	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
 	for {
-		o := &unstructured.Unstructured{}
-		err := decoder.Decode(o)
+		document, err := reader.Read()
 		if errors.Is(err, io.EOF) {
-			return objects, nil
+			return manifests, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		if len(o.Object) > 0 {
-			objects = append(objects, o)
+		m := Manifest{Object: &unstructured.Unstructured{}}
+		if err := yaml.Unmarshal(document, &m.Object.Object); err != nil {
+			return nil, err
+		}
+		if match := failing.FindSubmatch(document); match != nil {
+			m.Fails = string(match[1])
+		}
+		if len(m.Object.Object) > 0 {
+			manifests = append(manifests, m)
 		}
 	}
 }
