@@ -1,5 +1,5 @@
-// Package describe is the command "krt describe": everything a person needs to know about a Run, a WorkflowRun, a Runtime or
-// a PersistentWorkspace.
+// Package describe is the command "krt describe": everything a person needs to know about a Run, a WorkflowRun, a Workflow, an
+// Action, a Runtime or a PersistentWorkspace.
 package describe
 
 import (
@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,33 +34,49 @@ func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 	}
 	opts := &options{factory: f}
 	cmd := &cobra.Command{
-		Use:   "describe {run|runtime|workflowrun|workspace} NAME...",
-		Short: "Tell all about a Run, a WorkflowRun, a Runtime or a workspace",
-		Long: `Tell all about Runs, WorkflowRuns, Runtimes or PersistentWorkspaces: of a Run, how it stands and why, where and when it was
+		Use:   "describe {run|runtime|workflowrun|workflow|action|workspace} NAME...",
+		Short: "Tell all about a Run, a WorkflowRun, a Workflow and more",
+		Long: `Tell all about Runs, WorkflowRuns, Workflows, Actions, Runtimes or PersistentWorkspaces: of a Run, how it stands and why, where and when it was
 executed, what is executed, and what came of it; of a WorkflowRun, what failed first, and its jobs and steps as a tree; of
 a Runtime, its Pods, what they do now, and what keeps them from getting ready; of a workspace, where it lies, who uses it,
-and how long it lives.`,
+and how long it lives; of a Workflow or an Action, what it takes and gives, what it does and calls, and whether it is ready.`,
 		Example: "  krt describe run nightly\n  krt describe runtime sh\n  krt describe workspace shared",
 		Args:    cobra.ArbitraryArgs,
 		ValidArgsFunction: complete.Kinds(map[string]complete.Func{
 			"run": complete.Runs(f, nil), "runtime": complete.Runtimes(f),
 			"workflowrun": complete.WorkflowRuns(f, nil), "wfrun": complete.WorkflowRuns(f, nil),
+			"workflow": complete.Workflows(f), "action": complete.Actions(f),
 			"workspace": complete.Workspaces(f), "pws": complete.Workspaces(f), "persistentworkspace": complete.Workspaces(f),
-		}, "run", "workflowrun", "runtime", "workspace"),
+		}, "run", "workflowrun", "workflow", "action", "runtime", "workspace"),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if opts.targets, err = cli.ParseTargets(args); err != nil {
 			return err
 		}
-		for _, target := range opts.targets {
-			if target.Kind == cli.KindWorkflow || target.Kind == cli.KindAction {
-				return cli.WithHint(cli.Usagef("there is no description of a %s", target.Kind), "see it with `krt get %s NAME -o yaml`", args[0])
-			}
-		}
 		if opts.targets[0].Name == "" {
 			return cli.WithHint(cli.Usagef("describe which %s?", opts.targets[0].Kind), "see those there are with `krt get %s`", args[0])
 		}
 		return runF(cmd.Context(), opts)
+	}
+	return cmd
+}
+
+// NewOf returns a command "describe" that tells about objects of one kind.
+func NewOf(f *cli.Factory, kind cli.Kind, names complete.Func) *cobra.Command {
+	word := strings.ToLower(string(kind))
+	cmd := &cobra.Command{
+		Use: "describe NAME...", Short: "Tell all about a " + string(kind), Args: cobra.ArbitraryArgs, ValidArgsFunction: names,
+		Long: "Tell all about a " + string(kind) + ", as `krt describe " + word + " NAME` does.", Example: "  krt " + word + " describe NAME\n  krt describe " + word + " NAME",
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cli.WithHint(cli.Usagef("describe which %s?", kind), "see those there are with `krt %s list`", word)
+		}
+		opts := &options{factory: f}
+		for _, name := range args {
+			opts.targets = append(opts.targets, cli.Target{Kind: kind, Name: name})
+		}
+		return execute(cmd.Context(), opts)
 	}
 	return cmd
 }
@@ -92,34 +109,35 @@ func execute(ctx context.Context, o *options) error {
 	return errors.Join(errs...)
 }
 
+// view is what was read of one target.
+type view interface {
+	// text puts it into words.
+	text(now time.Time) string
+}
+
 // describe reads what belongs to one target and puts it into words.
 func describe(ctx context.Context, c client.Reader, namespace string, target cli.Target, now time.Time) (string, error) {
-	if target.Kind == cli.KindRuntime {
-		view, err := loadRuntime(ctx, c, client.ObjectKey{Namespace: namespace, Name: target.Name})
-		if err != nil {
-			return "", err
-		}
-		return view.text(now), nil
+	key := client.ObjectKey{Namespace: namespace, Name: target.Name}
+	var seen view
+	var err error
+	switch target.Kind {
+	case cli.KindRuntime:
+		seen, err = loadRuntime(ctx, c, key)
+	case cli.KindWorkflowRun:
+		seen, err = loadWorkflowRun(ctx, c, key)
+	case cli.KindWorkspace:
+		seen, err = loadWorkspace(ctx, c, key)
+	case cli.KindWorkflow:
+		seen, err = loadWorkflow(ctx, c, key)
+	case cli.KindAction:
+		seen, err = loadAction(ctx, c, key)
+	default:
+		seen, err = loadRun(ctx, c, key)
 	}
-	if target.Kind == cli.KindWorkflowRun {
-		view, err := loadWorkflowRun(ctx, c, client.ObjectKey{Namespace: namespace, Name: target.Name})
-		if err != nil {
-			return "", err
-		}
-		return view.text(now), nil
-	}
-	if target.Kind == cli.KindWorkspace {
-		view, err := loadWorkspace(ctx, c, client.ObjectKey{Namespace: namespace, Name: target.Name})
-		if err != nil {
-			return "", err
-		}
-		return view.text(now), nil
-	}
-	view, err := loadRun(ctx, c, client.ObjectKey{Namespace: namespace, Name: target.Name})
 	if err != nil {
 		return "", err
 	}
-	return view.text(now), nil
+	return seen.text(now), nil
 }
 
 // loadRun reads a Run and what belongs to it. What this person may not read, or is not there, is left out.

@@ -170,7 +170,7 @@ func describeAll(t *testing.T, args ...string) (string, error) {
 	var stdout bytes.Buffer
 	objects := append(append(pods(), events()...), failedRun(), waitingRun(), runningRun(), bash(),
 		retriedRun("backoff", true), retriedRun("retried", false))
-	objects = append(objects, sharedWorkspace(), endingWorkspace(), stuckWorkspace(), sharer())
+	objects = append(append(objects, sharedWorkspace(), endingWorkspace(), stuckWorkspace(), sharer()), calledDefinitions()...)
 	orphan := waitingRun()
 	orphan.ObjectMeta, orphan.Spec.Runtime, orphan.Status = meta("orphan", time.Second), "nope", corev1alpha1.RunStatus{}
 	c := fake.NewClientBuilder().WithScheme(cli.NewScheme()).WithObjects(append(objects, orphan)...).
@@ -202,6 +202,10 @@ func TestPages(t *testing.T) {
 		"a Runtime in trouble":          {args: []string{"runtime", "bash"}, golden: "runtime.txt"},
 		"a workspace":                   {args: []string{"workspace", "release-build"}, golden: "workspace.txt"},
 		"a workspace on its way out":    {args: []string{"pws/ending"}, golden: "workspace-ending.txt"},
+		"a Workflow":                    {args: []string{"workflow", "release"}, golden: "workflow.txt"},
+		"a Workflow that is new":        {args: []string{"workflow", "fresh"}, golden: "workflow-fresh.txt"},
+		"an Action":                     {args: []string{"action/setup"}, golden: "action.txt"},
+		"an Action that was changed":    {args: []string{"action", "changed"}, golden: "action-changed.txt"},
 		"a workspace that stays":        {args: []string{"pws/stuck"}, golden: "workspace-stuck.txt"},
 	}
 	for name, tc := range cases {
@@ -226,7 +230,9 @@ func TestRefusals(t *testing.T) {
 		"a missing Run": {args: []string{"run", "nope"}, want: `there is no Run "nope" in namespace "team"`, wantCode: cli.ExitFailed},
 		"a missing workspace": {args: []string{"workspace", "nope"}, want: `there is no PersistentWorkspace "nope" in namespace "team"`,
 			wantCode: cli.ExitFailed},
-		"a missing Runtime": {args: []string{"runtime", "nope"}, want: `there is no Runtime "nope" in namespace "team"`, wantCode: cli.ExitFailed},
+		"a missing Workflow": {args: []string{"workflow", "nope"}, want: `there is no Workflow "nope" in namespace "team"`, wantCode: cli.ExitFailed},
+		"a missing Action":   {args: []string{"action", "nope"}, want: `there is no Action "nope" in namespace "team"`, wantCode: cli.ExitFailed},
+		"a missing Runtime":  {args: []string{"runtime", "nope"}, want: `there is no Runtime "nope" in namespace "team"`, wantCode: cli.ExitFailed},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ package get
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/fields"
@@ -74,16 +75,39 @@ func NewCmd(f *cli.Factory, runF func(context.Context, *options) error) *cobra.C
 		}
 		return runF(cmd.Context(), opts)
 	}
-	flags := cmd.Flags()
-	flags.StringVarP(&opts.selector, "selector", "l", "", "Show only what has these labels, such as `KEY=VALUE`")
-	flags.StringVar(&opts.fieldSelector, "field-selector", "", "Show only what has this field, such as `status.phase=Failed`")
-	flags.BoolVarP(&opts.allNamespaces, "all-namespaces", "A", false, "Show those of all namespaces")
-	flags.BoolVarP(&opts.watch, "watch", "w", false, "Go on and show every change")
-	flags.BoolVar(&opts.noHeaders, "no-headers", false, "Leave the header line out")
-	flags.BoolVar(&opts.showLabels, "show-labels", false, "Show the labels in a last column")
-	flags.StringVar(&opts.sortBy, "sort-by", "", "Order by what this JSONPath `expression` finds, such as .status.completionTime")
-	cli.AddPrintFlags(cmd, opts.print, "wide")
+	opts.addFlags(cmd)
 	return cmd
+}
+
+// NewList returns a command "list" that shows what "krt get" shows of one kind.
+func NewList(f *cli.Factory, kind cli.Kind) *cobra.Command {
+	opts := &options{factory: f, print: genericclioptions.NewPrintFlags("")}
+	plural := kind.Plural()
+	cmd := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "Show the " + string(kind) + "s there are", Args: cli.NoArgs,
+		Long: "Show the " + string(kind) + "s there are, as `krt get " + plural + "` does.", Example: "  krt " + strings.ToLower(string(kind)) + " list\n  krt get " + plural + " -o wide",
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		opts.targets = []cli.Target{{Kind: kind}}
+		if err := opts.validate(); err != nil {
+			return err
+		}
+		return execute(cmd.Context(), opts)
+	}
+	opts.addFlags(cmd)
+	return cmd
+}
+
+func (o *options) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVarP(&o.selector, "selector", "l", "", "Show only what has these labels, such as `KEY=VALUE`")
+	flags.StringVar(&o.fieldSelector, "field-selector", "", "Show only what has this field, such as `status.phase=Failed`")
+	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "Show those of all namespaces")
+	flags.BoolVarP(&o.watch, "watch", "w", false, "Go on and show every change")
+	flags.BoolVar(&o.noHeaders, "no-headers", false, "Leave the header line out")
+	flags.BoolVar(&o.showLabels, "show-labels", false, "Show the labels in a last column")
+	flags.StringVar(&o.sortBy, "sort-by", "", "Order by what this JSONPath `expression` finds, such as .status.completionTime")
+	cli.AddPrintFlags(cmd, o.print, "wide")
 }
 
 // validate checks what can be checked without the cluster.

@@ -21,10 +21,16 @@ func workflowColumns(kind cli.Kind, wide bool) []string {
 			columns = append(columns, "WORKFLOW")
 		}
 		return columns
-	case cli.KindWorkflow:
-		return []string{"NAME", "READY", "REASON", "JOBS", "INPUTS", "AGE"}
-	case cli.KindAction:
-		return []string{"NAME", "READY", "REASON", "STEPS", "INPUTS", "AGE"}
+	case cli.KindWorkflow, cli.KindAction:
+		parts := "JOBS"
+		if kind == cli.KindAction {
+			parts = "STEPS"
+		}
+		columns := []string{"NAME", "READY", "REASON", parts, "INPUTS", "AGE"}
+		if wide {
+			columns = append(columns, "MESSAGE")
+		}
+		return columns
 	}
 	return nil
 }
@@ -74,14 +80,18 @@ func (l layout) definitionRow(d definition) []string {
 	if l.namespaces {
 		cells = append(cells, d.namespace)
 	}
-	status, reason := "Unknown", ""
+	status, reason, message := "Unknown", "", ""
 	if c := meta.FindStatusCondition(d.status.Conditions, workflowsv1alpha1.ConditionReady); c != nil {
-		status, reason = string(c.Status), c.Reason
+		status, reason, message = string(c.Status), c.Reason, c.Message
 	}
 	if l.deleted {
 		reason = "Deleted"
 	}
-	return append(cells, d.name, status, reason, fmt.Sprint(d.parts), fmt.Sprint(d.inputs), d.age)
+	cells = append(cells, d.name, status, reason, fmt.Sprint(d.parts), fmt.Sprint(d.inputs), d.age)
+	if l.wide {
+		cells = append(cells, workflowruns.Flat(message, 2*messageWidth))
+	}
+	return cells
 }
 
 func workflowDefinition(w *workflowsv1alpha1.Workflow, now time.Time) definition {

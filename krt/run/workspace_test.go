@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -88,7 +89,7 @@ func TestTheWebhookHasThisName(t *testing.T) {
 			names = append(names, webhook.Name)
 		}
 	}
-	if diff := cmp.Diff([]string{useWebhook}, names); diff != "" {
-		t.Errorf("webhooks (-want +got):\n%s", diff)
+	if !slices.Contains(names, useWebhook) {
+		t.Errorf("the webhooks are %q, and none is %s", names, useWebhook)
 	}
 }
