@@ -1,6 +1,6 @@
 // Command demo shows the main job on the embedded control plane: two warm Runtimes, scripts from files run on them
-// with their output, outputs and exit codes, 50 Runs at once, and two WorkflowRuns with their trees, logs and outputs. It
-// exits 0 only if every result is right.
+// with their output, outputs and exit codes, 50 Runs at once, and WorkflowRuns with their trees, logs, outputs and artifacts:
+// one that calls a Workflow and an Action, one that fails, and one that is triggered. It exits 0 only if every result is right.
 package main
 
 import (
@@ -87,7 +87,7 @@ func newDemo(cluster *devcluster.Cluster) (*demo, error) {
 }
 
 func (d *demo) steps(ctx context.Context, begin time.Time) error {
-	if err := d.applyRuntimes(ctx); err != nil {
+	if err := d.apply(ctx, runtimeFiles); err != nil {
 		return err
 	}
 	if err := d.runScripts(ctx); err != nil {
@@ -95,6 +95,9 @@ func (d *demo) steps(ctx context.Context, begin time.Time) error {
 	}
 	say("first to last script done %s after the start of the demo", since(begin))
 	if err := d.runMany(ctx, 50); err != nil {
+		return err
+	}
+	if err := d.apply(ctx, definitionFiles); err != nil {
 		return err
 	}
 	if err := d.runWorkflows(ctx); err != nil {

@@ -27,13 +27,16 @@ func scheme() *runtime.Scheme {
 	return s
 }
 
-// manifestFiles hold the example Runtimes, and what they need.
-var manifestFiles = []string{"examples/runtimes.yaml", "examples/artifacts.yaml"}
+// runtimeFiles hold the example Runtimes, and what they need; definitionFiles what the WorkflowRuns call.
+var (
+	runtimeFiles    = []string{"examples/runtimes.yaml", "examples/artifacts.yaml"}
+	definitionFiles = []string{"examples/reuse/build.yaml", "examples/reuse/verify.yaml"}
+)
 
-// applyRuntimes creates the example Runtimes, and waits until their Pods are warm.
-func (d *demo) applyRuntimes(ctx context.Context) error {
+// apply creates what is in the files, and waits until the Pods of Runtimes are warm.
+func (d *demo) apply(ctx context.Context, files []string) error {
 	begin := time.Now()
-	for _, file := range manifestFiles {
+	for _, file := range files {
 		title("Creating what is in %s", file)
 		objects, err := readManifests(file)
 		if err != nil {

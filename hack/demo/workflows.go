@@ -11,21 +11,19 @@ import (
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
-	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 )
 
 // workflow is one example WorkflowRun and what must come of it.
 type workflow struct {
-	name, file string
-	exitCode   int
-	// phases holds the phase of the whole under "", of jobs under "job" and of steps under "job/step".
+	name string
+	// args are those of krt that create it, but for its name.
+	args     []string
+	exitCode int
+	// phases holds the phase of the whole under "", of jobs under "job", and of steps under "job/step". Below a job that
+	// calls a Workflow stand the jobs of that, below a step that calls an Action the steps of that.
 	phases map[string]string
-	// outputs are those of one job.
-	outputs map[string]corev1alpha1.OutputValue
-	job     string
+	// outputs are those of the whole as ".name", and of jobs and of calls of Actions as "job.name" and "job/step.name".
+	outputs map[string]string
 	// artifacts are those that a job left, "job/name".
 	artifacts []string
 	// lines must be in the logs, one for each step that says something.
@@ -35,22 +33,39 @@ type workflow struct {
 func demoWorkflows() []workflow {
 	return []workflow{
 		{
-			name: "ci", file: "examples/ci.yaml",
+			name: "ci", args: []string{"run", "-f", "examples/ci.yaml"},
 			phases: map[string]string{
-				"": "Succeeded", "build": "Succeeded", "build/checkout": "Succeeded", "build/test": "Succeeded", "build/package": "Succeeded",
-				"deploy": "Succeeded", "deploy/verify-artifact": "Succeeded",
+				"": "Succeeded", "build": "Succeeded", "build/package": "Succeeded", "build/package/checkout": "Succeeded",
+				"build/package/test": "Succeeded", "build/package/package": "Succeeded",
+				"deploy": "Succeeded", "deploy/verify": "Succeeded", "deploy/verify/unpack": "Succeeded", "deploy/verify/try": "Succeeded",
+				"deploy/announce": "Succeeded",
 			},
-			job: "deploy", outputs: map[string]corev1alpha1.OutputValue{"url": "https://hello.example/passed"},
+			outputs: map[string]string{
+				"build.tests": "passed", "build/package.tests": "passed", "deploy/verify.says": "good morning", "deploy.url": "https://hello.example/passed",
+			},
 			artifacts: []string{"build/dist.tgz"},
-			lines:     []string{"checked out app.py", "packed dist.tgz", "src/app.py", "artifact verified, tests passed"},
+			lines: []string{
+				"checked out src/greet.sh src/greeting.txt", "packed dist.tgz", "src/greet.sh", "archive verified, it says: good morning",
+				"deploying, tests passed: good morning",
+			},
 		},
 		{
-			name: "failing", file: "examples/failing.yaml", exitCode: 1,
+			name: "failing", args: []string{"run", "-f", "examples/failing.yaml"}, exitCode: 1,
 			phases: map[string]string{
 				"": "Failed", "build": "Failed", "build/compile": "Succeeded", "build/test": "Failed", "build/package": "Pending",
 				"deploy": "Skipped", "deploy/announce": "Pending", "docs": "Succeeded", "docs/render": "Succeeded", "docs/check": "Succeeded",
 			},
-			lines: []string{"1 of 2 tests failed: greeting is not polite", "rendered 12 pages", "no broken links"},
+			outputs: map[string]string{},
+			lines:   []string{"1 of 2 tests failed: greeting is not polite", "rendered 12 pages", "no broken links"},
+		},
+		{
+			name: "nightly", args: []string{"trigger", "build", "--input", "archive=nightly", "--input", `greeting="$HOME" and $(id)`},
+			phases: map[string]string{
+				"": "Succeeded", "package": "Succeeded", "package/checkout": "Succeeded", "package/test": "Succeeded", "package/package": "Succeeded",
+			},
+			outputs:   map[string]string{".tests": "passed", "package.tests": "passed"},
+			artifacts: []string{"package/nightly.tgz"},
+			lines:     []string{"packed nightly.tgz"},
 		},
 	}
 }
@@ -58,22 +73,15 @@ func demoWorkflows() []workflow {
 // runWorkflows runs each example as a person would, with krt, and compares what came of it.
 func (d *demo) runWorkflows(ctx context.Context) error {
 	for _, w := range demoWorkflows() {
-		code, _, err := d.show(ctx, "workflow", "run", "-f", w.file, "--name", w.name, "--follow")
+		code, _, err := d.show(ctx, append(append([]string{"workflow"}, w.args...), "--name", w.name, "--follow")...)
 		if err != nil {
 			return err
 		}
 		if code != w.exitCode {
 			return fmt.Errorf("workflow %s: exit code %d, want %d", w.name, code, w.exitCode)
 		}
-		run := &workflowsv1alpha1.WorkflowRun{}
-		if err := d.client.Get(ctx, client.ObjectKey{Namespace: d.namespace, Name: w.name}, run); err != nil {
-			return fmt.Errorf("reading workflow run %s: %w", w.name, err)
-		}
-		if diff := cmp.Diff(w.phases, phases(&run.Status)); diff != "" {
-			return fmt.Errorf("workflow run %s: phases (-want +got):\n%s", w.name, diff)
-		}
-		if diff := cmp.Diff(w.outputs, run.Status.Jobs[w.job].Outputs); diff != "" {
-			return fmt.Errorf("workflow run %s: outputs of job %s (-want +got):\n%s", w.name, w.job, diff)
+		if err := d.compare(ctx, w); err != nil {
+			return err
 		}
 		_, logs, err := d.show(ctx, "logs", "workflowrun", w.name)
 		if err != nil {
@@ -90,6 +98,21 @@ func (d *demo) runWorkflows(ctx context.Context) error {
 		if err := d.fetch(ctx, w); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// compare checks phases and outputs of a WorkflowRun, and of all that it calls.
+func (d *demo) compare(ctx context.Context, w workflow) error {
+	got := result{phases: map[string]string{}, outputs: map[string]string{}}
+	if err := d.gather(ctx, w.name, "", &got); err != nil {
+		return err
+	}
+	if diff := cmp.Diff(w.phases, got.phases); diff != "" {
+		return fmt.Errorf("workflow run %s: phases (-want +got):\n%s", w.name, diff)
+	}
+	if diff := cmp.Diff(w.outputs, got.outputs); diff != "" {
+		return fmt.Errorf("workflow run %s: outputs (-want +got):\n%s", w.name, diff)
 	}
 	return nil
 }
@@ -127,7 +150,7 @@ func (d *demo) fetch(ctx context.Context, w workflow) error {
 
 // show runs krt under a title, and returns its exit code and all that it printed.
 func (d *demo) show(ctx context.Context, args ...string) (int, string, error) {
-	title("krt %s", strings.Join(args, " "))
+	title("krt %s", quoted(args))
 	var printed bytes.Buffer
 	both := io.MultiWriter(os.Stdout, &printed)
 	code, err := d.execTo(ctx, both, both, args...)
@@ -137,14 +160,13 @@ func (d *demo) show(ctx context.Context, args ...string) (int, string, error) {
 	return code, printed.String(), nil
 }
 
-// phases flattens the phases of a status.
-func phases(status *workflowsv1alpha1.WorkflowRunStatus) map[string]string {
-	out := map[string]string{"": string(status.Phase)}
-	for name, job := range status.Jobs {
-		out[name] = string(job.Phase)
-		for _, step := range job.Steps {
-			out[name+"/"+step.Name] = string(step.Phase)
+// quoted gives arguments as one types them into a shell.
+func quoted(args []string) string {
+	words := make([]string, len(args))
+	for i, arg := range args {
+		if words[i] = arg; strings.ContainsAny(arg, " $\"") {
+			words[i] = "'" + arg + "'"
 		}
 	}
-	return out
+	return strings.Join(words, " ")
 }

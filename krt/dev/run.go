@@ -39,7 +39,7 @@ func newRun(f *cli.Factory, runF runner[*runOptions]) *cobra.Command {
 	opts := &runOptions{factory: f}
 	cmd := &cobra.Command{
 		Use: "run -f FILE", Short: "Run the WorkflowRun of a file, with all that it needs", Long: runLong, Args: cli.NoArgs,
-		Example: "  cat examples/artifacts.yaml examples/ci.yaml | krt dev run -f -",
+		Example: "  cat examples/artifacts.yaml examples/reuse/{build,verify}.yaml examples/ci.yaml | krt dev run -f -",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if opts.file == "" {
 				return cli.Usagef("--file is missing")
