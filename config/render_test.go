@@ -219,3 +219,27 @@ func TestDeploymentsAreRestricted(t *testing.T) {
 		t.Errorf("the manager is told to bind %q, want %q", env["RUNTIMED_CLUSTER_ROLE"], RuntimedClusterRole)
 	}
 }
+
+// TestWhatTheManagerMayDoWithWorkflows holds its rights to what its controllers do: it makes and cancels the WorkflowRuns of calls,
+// and writes of definitions only what it says about them.
+func TestWhatTheManagerMayDoWithWorkflows(t *testing.T) {
+	got := map[string][]string{}
+	for _, rule := range typed[rbacv1.ClusterRole](t, render(t, OverlayDefault), "ClusterRole")[ManagerServiceAccount].Rules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				if group == "workflows.kruntimes.io" || resource == "controllerrevisions" {
+					got[resource] = append(got[resource], rule.Verbs...)
+				}
+			}
+		}
+	}
+	want := map[string][]string{
+		"workflowruns": {"get", "list", "watch", "create", "patch", "delete"}, "workflowruns/status": {"patch"}, "workflowruns/finalizers": {"update"},
+		"workflows": {"get", "list", "watch"}, "workflows/status": {"patch"},
+		"actions": {"get", "list", "watch"}, "actions/status": {"patch"},
+		"controllerrevisions": {"get", "list", "create"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rights (-want +got):\n%s", diff)
+	}
+}

@@ -38,16 +38,24 @@ func callsOf(o client.Object) []string {
 	return sets.List(called)
 }
 
-// changes lets through that a definition appears, that its spec changes, and that it is gone. What is there when a controller
-// starts is judged anyway.
-func changes() predicate.Predicate {
+// changes lets through what is news for the callers of a definition: that it appears, that its spec changes, and that it is
+// gone. What is there when a controller starts is none: callers are judged for their own sake then.
+func changes() predicate.Funcs {
 	return predicate.Funcs{
 		GenericFunc: func(event.GenericEvent) bool { return false },
 		CreateFunc:  func(e event.CreateEvent) bool { return !e.IsInInitialList },
 		UpdateFunc: func(e event.UpdateEvent) bool {
+			// A watch that broke may show one that was deleted and made again as a change.
 			return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
 		},
 	}
+}
+
+// own lets through what is news for a definition itself: the same, and that it is there when a controller starts.
+func own() predicate.Funcs {
+	p := changes()
+	p.CreateFunc = nil
+	return p
 }
 
 // callersOf finds the Workflows that call a Workflow or an Action, directly or further down. Each is found once, also where

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
@@ -44,7 +43,7 @@ func (r *WorkflowReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("workflow").
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
-		For(&workflowsv1alpha1.Workflow{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&workflowsv1alpha1.Workflow{}, builder.WithPredicates(own())).
 		Watches(&workflowsv1alpha1.Workflow{}, callers, builder.WithPredicates(changes())).
 		Watches(&workflowsv1alpha1.Action{}, callers, builder.WithPredicates(changes())).
 		Complete(r)
@@ -83,7 +82,7 @@ type ActionReconciler struct {
 func (r *ActionReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("action").
-		For(&workflowsv1alpha1.Action{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&workflowsv1alpha1.Action{}, builder.WithPredicates(own())).
 		Complete(r)
 }
 

@@ -106,8 +106,11 @@ func TestWhatIsNews(t *testing.T) {
 	at := func(generation int64, uid, version string) *workflowsv1alpha1.Workflow {
 		return &workflowsv1alpha1.Workflow{ObjectMeta: metav1.ObjectMeta{Name: "w", Generation: generation, UID: types.UID(uid), ResourceVersion: version}}
 	}
-	p := changes()
+	p, mine := changes(), own()
 	cases := map[string]struct{ got, want bool }{
+		"itself: it was there":           {mine.Create(event.CreateEvent{Object: at(1, "a", "1"), IsInInitialList: true}), true},
+		"itself: it is replaced":         {mine.Update(event.UpdateEvent{ObjectOld: at(1, "a", "1"), ObjectNew: at(1, "b", "2")}), true},
+		"itself: its status changes":     {mine.Update(event.UpdateEvent{ObjectOld: at(1, "a", "1"), ObjectNew: at(1, "a", "2")}), false},
 		"it appears":                     {p.Create(event.CreateEvent{Object: at(1, "a", "1")}), true},
 		"it was there":                   {p.Create(event.CreateEvent{Object: at(1, "a", "1"), IsInInitialList: true}), false},
 		"its spec changes":               {p.Update(event.UpdateEvent{ObjectOld: at(1, "a", "1"), ObjectNew: at(2, "a", "2")}), true},
