@@ -9,6 +9,7 @@ import (
 	"kruntimes.io/kruntimes/krt/describe"
 	"kruntimes.io/kruntimes/krt/dev"
 	"kruntimes.io/kruntimes/krt/get"
+	"kruntimes.io/kruntimes/krt/graph"
 	"kruntimes.io/kruntimes/krt/lint"
 	"kruntimes.io/kruntimes/krt/logs"
 	"kruntimes.io/kruntimes/krt/run"
@@ -25,7 +26,7 @@ func commands(f *cli.Factory) []*cobra.Command {
 			run.NewCmd(f, nil), get.NewCmd(f, nil), describe.NewCmd(f, nil), logs.NewCmd(f, nil),
 			cancel.NewCmd(f, nil), wait.NewCmd(f, nil), artifacts.NewCmd(f),
 		},
-		groupWorkflows: {workflow.NewCmd(f), watch.NewCmd(f, nil), lint.NewCmd(f, nil)},
+		groupWorkflows: {workflow.NewCmd(f), watch.NewCmd(f, nil), graph.NewCmd(f, nil), lint.NewCmd(f, nil)},
 		groupOther:     {dev.NewCmd(f), version.NewCmd(f, nil), newOptions(f)},
 	}
 	var all []*cobra.Command
