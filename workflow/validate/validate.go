@@ -67,24 +67,6 @@ func WorkflowRun(spec *workflowsv1alpha1.WorkflowRunSpec) field.ErrorList {
 	return c.sorted()
 }
 
-// Unavailable returns what a WorkflowRun has of the language that this version does not execute.
-func Unavailable(spec *workflowsv1alpha1.WorkflowRunSpec) field.ErrorList {
-	c := checker{kind: "WorkflowRun"}
-	for _, name := range slices.Sorted(maps.Keys(spec.Jobs)) {
-		job, path := spec.Jobs[name], field.NewPath("spec", "jobs").Key(name)
-		if job.Uses != "" {
-			c.add(field.Forbidden(path.Child("uses"), "calls of Workflows are not available in this version: write the steps into the job"))
-		}
-		for i := range job.Steps {
-			if job.Steps[i].Uses != "" {
-				c.add(field.Forbidden(path.Child("steps").Index(i).Child("uses"),
-					"calls of Actions are not available in this version: write the steps into the job"))
-			}
-		}
-	}
-	return c.sorted()
-}
-
 // OutputContract returns all that is wrong with the outputs that the annotations of a WorkflowRun declare. They see the
 // outputs of its jobs.
 func OutputContract(annotations map[string]string, jobs map[string]workflowsv1alpha1.Job) field.ErrorList {
