@@ -177,8 +177,8 @@ func writes(namespace string, counter *atomic.Int64) func(*manager.Options) {
 	}
 }
 
-// TestManyCallersSettleWithoutAStorm changes what 300 Workflows call. Each of them is written once for each change, and none
-// when nothing is new for it; a manager that starts writes nothing at all.
+// TestManyCallersSettleWithoutAStorm changes what 300 Workflows call. Each of them is written once for each change, and not
+// at all when nothing is new for it, nor when a manager starts.
 func TestManyCallersSettleWithoutAStorm(t *testing.T) {
 	const callers = 300
 	ns := shared.Namespace(t)
@@ -210,12 +210,13 @@ func TestManyCallersSettleWithoutAStorm(t *testing.T) {
 			t.Logf("%s: %d writes of status", when, n)
 		}
 	}
-	// While they are created, a status may be written for a version that is outdated by then, and once more: a conflict.
-	settled("at first", "True Valid", 2*(callers+1))
+	// A cache may lag behind: then a write is refused as a conflict, and made once more. A storm would be hundreds more.
+	const few = callers / 4
+	settled("at first", "True Valid", callers+1+few)
 	withdraw(t, "Workflow", ns, "leaf")
-	settled("without the leaf", "False Unresolved ", callers)
+	settled("without the leaf", "False Unresolved ", callers+few)
 	declare(t, "Workflow", ns, "leaf", leaf)
-	settled("with the leaf", "True Valid", callers+1)
+	settled("with the leaf", "True Valid", callers+1+few)
 	for range 3 { // no news for the callers; only the leaf's own status names another generation
 		declare(t, "Workflow", ns, "leaf", leafAccepts)
 		declare(t, "Workflow", ns, "leaf", leaf)
@@ -224,12 +225,12 @@ func TestManyCallersSettleWithoutAStorm(t *testing.T) {
 		t.Fatal(err)
 	}
 	expectVerdicts(t, ns, "of the leaf", map[string]string{"leaf": "True Valid"})
-	settled("after changes that do not matter to them", "True Valid", callers/4)
+	settled("after changes that do not matter to them", "True Valid", few)
 	stop()
 	shared.StartManager(t, writes(ns, &written))
 	declare(t, "Workflow", ns, "last", leaf)
 	expectVerdicts(t, ns, "of what is new to a new manager", map[string]string{"last": "True Valid"})
-	settled("after a restart", "True Valid", 1)
+	settled("after a restart", "True Valid", few)
 }
 
 // TestWhatBreaksIsTold tells in an event of a Workflow that could be used, and cannot any more.
