@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -54,7 +55,10 @@ type RuntimeReconciler struct {
 
 // SetupWithManager registers the controller.
 func (r *RuntimeReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	changed := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	changed := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.Funcs{
+		// Another one of the same name: a watch that breaks may swallow the deletion in between.
+		UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() },
+	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("runtime").
 		For(&corev1alpha1.Runtime{}, builder.WithPredicates(changed)).

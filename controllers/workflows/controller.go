@@ -55,7 +55,7 @@ func (r *WorkflowRunReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.memory = newMemory()
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("workflowrun").
-		For(&workflowsv1alpha1.WorkflowRun{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&workflowsv1alpha1.WorkflowRun{}, builder.WithPredicates(ownChanges())).
 		Watches(&corev1alpha1.Run{}, handler.EnqueueRequestsFromMapFunc(r.ownerOf), builder.WithPredicates(childChanges())).
 		Watches(&workflowsv1alpha1.WorkflowRun{}, handler.EnqueueRequestsFromMapFunc(r.ownerOf), builder.WithPredicates(callChanges()))
 	if r.Workspaces != nil {
@@ -63,6 +63,14 @@ func (r *WorkflowRunReconciler) SetupWithManager(mgr ctrl.Manager) error {
 			builder.WithPredicates(workspaceChanges()))
 	}
 	return b.Complete(r)
+}
+
+// ownChanges lets through that a WorkflowRun is there, has another spec, or is another one of the same name: a watch that
+// breaks may swallow the deletion in between.
+func ownChanges() predicate.Predicate {
+	return predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() },
+	})
 }
 
 // childChanges lets through what moves a WorkflowRun on, or what people want to see in it: that a child runs, has ended,

@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
@@ -23,7 +22,7 @@ func (l *lagging) step(g game) bool {
 		moves = append(moves, func() { l.deliver(&l.runs, childChanges()) })
 	}
 	if len(l.owners.pending) > 0 {
-		moves = append(moves, func() { l.deliver(&l.owners, predicate.GenerationChangedPredicate{}) })
+		moves = append(moves, func() { l.deliver(&l.owners, ownChanges()) })
 	}
 	if len(l.calls.pending) > 0 {
 		moves = append(moves, func() { l.deliver(&l.calls, callChanges()) })

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
@@ -119,5 +120,27 @@ func TestPace(t *testing.T) {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestWhatIsNewsOfAWorkflowRun holds that its own status wakes nobody, and that a successor of the same name does.
+func TestWhatIsNewsOfAWorkflowRun(t *testing.T) {
+	at := func(uid string, generation int64, phase workflowsv1alpha1.WorkflowPhase) *workflowsv1alpha1.WorkflowRun {
+		run := version(uid, "1", phase)
+		run.Generation = generation
+		return run
+	}
+	cases := map[string]struct {
+		before, after *workflowsv1alpha1.WorkflowRun
+		want          bool
+	}{
+		"its status changes": {at("a", 1, "Pending"), at("a", 1, "Running"), false},
+		"its spec changes":   {at("a", 1, "Running"), at("a", 2, "Running"), true},
+		"it is replaced":     {at("a", 1, "Running"), at("b", 1, "Pending"), true},
+	}
+	for name, tc := range cases {
+		if got := ownChanges().Update(event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}); got != tc.want {
+			t.Errorf("%s: news %t, want %t", name, got, tc.want)
+		}
 	}
 }
