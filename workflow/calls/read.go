@@ -94,7 +94,7 @@ func jsonSize(spec any) (int, error) {
 
 // invalid says that a definition is invalid, and first of all why.
 func invalid(what string, errs field.ErrorList) string {
-	return fmt.Sprintf("%s is invalid: %s", what, andMore(cut(errs[0].Error()), len(errs)-1))
+	return fmt.Sprintf("%s is invalid: %s", what, andMore(cut(validate.Line(errs[0])), len(errs)-1))
 }
 
 // andMore adds to one problem how many others there are.
