@@ -1,6 +1,8 @@
 package krt
 
 import (
+	"context"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	"kruntimes.io/kruntimes/krt/cli"
+	"kruntimes.io/kruntimes/test/envtest/cluster"
 )
 
 // definitions are a Workflow that calls another one, which uses an Action, and two that call each other.
@@ -215,5 +218,42 @@ func TestTriggersThatCreateNothing(t *testing.T) {
 	var list workflowsv1alpha1.WorkflowRunList
 	if err := shared.Admin().List(t.Context(), &list, client.InNamespace(namespace)); err != nil || len(list.Items) > 0 {
 		t.Errorf("error %v, created: %v", err, list.Items)
+	}
+}
+
+func TestDefinitionsAreShown(t *testing.T) {
+	namespace := shared.Namespace(t)
+	define(t, namespace)
+	shared.StartManager(t)
+	config := kubeconfig(t, shared.Config(), namespace)
+	judged := regexp.MustCompile(`(?s)chain +False +Unresolved .*publish +True +Valid .*release +True +Valid .*ring +False +Unresolved `)
+	cluster.Eventually(t, "all Workflows to be judged", func(context.Context) (bool, error) {
+		got := run(t, config, "", "workflow", "list", "--sort-by", ".metadata.name")
+		return judged.MatchString(got.out), nil
+	})
+	const caller = "apiVersion: workflows.kruntimes.io/v1alpha1\nkind: WorkflowRun\nmetadata: {name: x}\nspec:\n  jobs:\n    a: {uses: release}\n    b: {uses: missing, needs: [a]}\n"
+	cases := map[string]struct {
+		in   string
+		args []string
+		code int
+		want []string
+	}{
+		"a Workflow":            {args: []string{"workflow", "describe", "release"}, want: []string{"Ready: True\n", " version yes - what is released\n", " publish build calls Workflow publish -\n"}},
+		"one that is not ready": {args: []string{"describe", "workflow", "ring"}, want: []string{"Ready: False (Unresolved)\n spec.jobs[next].uses: ", "workflow call cycle: ring -> chain -> ring"}},
+		"an Action":             {args: []string{"describe", "action/prepare"}, want: []string{"Name: prepare\n", " check - check\n pack - pack\n"}},
+		"a graph":               {args: []string{"graph", "workflow", "release"}, want: []string{"Workflow release: 2 jobs in 2 stages\n", " 2 ─ publish calls publish needs build\n"}},
+		"calls of files":        {in: caller, args: []string{"lint", "-f", "-"}, want: []string{"<stdin>:6:15: warning: spec.jobs[a].uses: the Workflow \"release\" is not in these files"}},
+		"calls of the cluster": {in: caller, args: []string{"lint", "-f", "-", "--online"}, code: cli.ExitFailed, want: []string{
+			"<stdin>:6:5: spec.jobs[a].with: Workflow \"release\" requires the input \"version\": give it a value\n<stdin>:7:15: spec.jobs[b].uses: there is no Workflow \"missing\" in this namespace\n"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := run(t, config, tc.in, tc.args...)
+			for _, want := range tc.want {
+				if text := stable(got.out); !strings.Contains(text, want) || got.code != tc.code {
+					t.Errorf("exit code %d, want %d; the output does not hold %q: %s%s", got.code, tc.code, want, text, got.errOut)
+				}
+			}
+		})
 	}
 }
