@@ -31,7 +31,8 @@ type options struct {
 const long = `Ask for the end of Runs or WorkflowRuns. A Run that waits ends at once; the processes of one that executes get SIGTERM and, after a
 grace period, SIGKILL. Its phase is Cancelled then. A Run that has ended already stays as it is, which is no error.
 
-A WorkflowRun starts no further step, and its Runs are ended like that.
+A WorkflowRun starts no further step, its Runs are ended like that, and so are the WorkflowRuns of its calls. To cancel such a
+one alone fails the job that called it.
 
 "krt wait NAME" waits until it is over.`
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	"kruntimes.io/kruntimes/krt/cli"
@@ -39,6 +40,8 @@ type View struct {
 	mu      sync.Mutex
 	family  workflowruns.Family
 	changes workflowruns.Changes
+	// paths is how wide the paths of changes are.
+	paths int
 	// drawn is how many lines of the tree are on the screen.
 	drawn int
 	// pictures counts them, for the spinner.
@@ -69,9 +72,12 @@ func (v *View) show(family workflowruns.Family) error {
 	if v.Terminal.Live {
 		return v.draw(false)
 	}
+	for _, path := range (workflowruns.Steps{}).Paths(family) {
+		v.paths = min(max(v.paths, pathWidth, utf8.RuneCountInString(path)), widestPath)
+	}
 	var b strings.Builder
 	for _, change := range v.changes.Next(family, v.Now()) {
-		b.WriteString(changeLine(family.Run, change))
+		b.WriteString(changeLine(family.Run, change, v.paths))
 	}
 	return v.write(b.String())
 }
@@ -157,16 +163,19 @@ func (v *View) write(text string) error {
 	return nil
 }
 
-// pathWidth is where phases begin, unless a path is longer.
-const pathWidth = 24
+// Phases begin behind the longest path that is known, within these bounds.
+const (
+	pathWidth  = 24
+	widestPath = 48
+)
 
-// changeLine writes one change.
-func changeLine(run *workflowsv1alpha1.WorkflowRun, change workflowruns.Change) string {
+// changeLine writes one change, with the phase behind a path of some width.
+func changeLine(run *workflowsv1alpha1.WorkflowRun, change workflowruns.Change, width int) string {
 	path := change.Path
 	if path == "" {
 		path = run.Name
 	}
-	text := fmt.Sprintf("%s  %-*s  %-9s", change.Time.Format("15:04:05.000"), pathWidth, cli.Visible(path), cli.Visible(change.Phase))
+	text := fmt.Sprintf("%s  %-*s  %-9s", change.Time.Format("15:04:05.000"), max(width, pathWidth), cli.Visible(path), cli.Visible(change.Phase))
 	if change.Took != nil {
 		text += "  " + runs.Duration(*change.Took)
 	}

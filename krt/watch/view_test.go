@@ -71,6 +71,23 @@ func TestLinesWithoutATerminal(t *testing.T) {
 	}
 }
 
+func TestPhasesStandBehindTheLongestPath(t *testing.T) {
+	var out bytes.Buffer
+	v := &View{Out: &out, Now: func() time.Time { return noon }}
+	run := workflowRun(workflowsv1alpha1.WorkflowRunning, corev1alpha1.RunRunning)
+	run.Spec.Jobs["build"].Steps[0].Name, run.Status.Jobs["build"].Steps[0].Name = "unpack-all-of-it-and-look", "unpack-all-of-it-and-look"
+	if err := v.show(workflowruns.Alone(run)); err != nil {
+		t.Fatal(err)
+	}
+	want := `12:00:00.000  ci                               Running
+12:00:00.000  build                            Running
+12:00:00.000  build/unpack-all-of-it-and-look  Running
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestPicturesOnATerminal(t *testing.T) {
 	var out bytes.Buffer
 	v := &View{Out: &out, Now: func() time.Time { return noon.Add(time.Second) },
