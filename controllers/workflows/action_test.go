@@ -217,3 +217,37 @@ func TestAnActionGetsArtifactsThroughItsInputs(t *testing.T) {
 		t.Errorf("got %s: %q", js.Phase, js.Message)
 	}
 }
+
+// TestAnActionGetsNoArtifactOfAJobThatItsCallerDoesNotNeed, however long that has succeeded.
+func TestAnActionGetsNoArtifactOfAJobThatItsCallerDoesNotNeed(t *testing.T) {
+	cases := map[string]struct{ job, want string }{
+		"another job": {"a", `job "b" does not need "a": add it to jobs.b.needs`},
+		"its own job": {"b", "a job cannot read from itself"},
+		"no job":      {"x", `"x" is not a job of this WorkflowRun`},
+		"no name":     {"a b", `"jobs.a b.artifacts.dist" is not jobs.<job>.artifacts.<name>`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, map[string]workflowsv1alpha1.Job{
+				"a": {RunsOn: "sh", Steps: steps("make")},
+				"b": {RunsOn: "sh", Steps: []workflowsv1alpha1.Step{{Name: "late", Run: "true"},
+					{Name: "call", Uses: "act", With: map[string]workflowsv1alpha1.InputValue{"job": workflowsv1alpha1.InputValue("${{ steps.late.outputs.x }}")}}}},
+			})
+			w.leaves = map[identity][]string{{job: "a", step: "make"}: {"dist"}}
+			w.actions = map[string]*workflowsv1alpha1.ActionSpec{"act": {
+				Inputs: map[string]workflowsv1alpha1.Input{"job": {Required: true}},
+				Steps: []workflowsv1alpha1.Step{{Name: "get", Run: "true",
+					Artifacts: []workflowsv1alpha1.StepArtifact{{From: "jobs.${{ inputs.job }}.artifacts.dist", Path: "in"}}}},
+			}}
+			w.quiet()
+			w.end("a", "make", corev1alpha1.RunSucceeded, nil)
+			w.quiet()
+			w.end("b", "late", corev1alpha1.RunSucceeded, outputs{"x": corev1alpha1.OutputValue(tc.job)})
+			w.quiet()
+			js := w.run.Status.Jobs["b"]
+			if js.Phase != workflowsv1alpha1.JobFailed || !strings.Contains(js.Message, tc.want) || w.children[identity{job: "b", step: "call", actionStep: "get"}] != nil {
+				t.Errorf("got %s: %q, want %q", js.Phase, js.Message, tc.want)
+			}
+		})
+	}
+}

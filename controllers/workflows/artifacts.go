@@ -50,7 +50,7 @@ func lacksArtifacts(o observation, name string, js *workflowsv1alpha1.JobStatus,
 			if err != nil {
 				continue // What it gets is not known before earlier steps have ended, or never: that is told in its turn.
 			}
-			if _, err := artifactInputs(step.Artifacts, status, expression.Scope{Inputs: scope.Inputs}); err != nil {
+			if _, err := artifactInputs(o, name, step.Artifacts, status, expression.Scope{Inputs: scope.Inputs}); err != nil {
 				*l.message = statuspatch.Bounded(err.Error(), maxStepMessage)
 				missing = append(missing, l.what()+": "+err.Error())
 			}
@@ -72,7 +72,7 @@ func (o *observation) wantsArtifacts(step *workflowsv1alpha1.Step) bool {
 
 // artifactInputs resolves the artifacts that a step gets, from jobs that have succeeded, into those of its Run.
 // Their texts see scope.
-func artifactInputs(wanted []workflowsv1alpha1.StepArtifact, status *workflowsv1alpha1.WorkflowRunStatus, scope expression.Scope) ([]corev1alpha1.ArtifactInput, error) {
+func artifactInputs(o observation, job string, wanted []workflowsv1alpha1.StepArtifact, status *workflowsv1alpha1.WorkflowRunStatus, scope expression.Scope) ([]corev1alpha1.ArtifactInput, error) {
 	var inputs []corev1alpha1.ArtifactInput
 	var missing []string
 	r := renderer{left: maxChildBytes}
@@ -83,7 +83,7 @@ func artifactInputs(wanted []workflowsv1alpha1.StepArtifact, status *workflowsv1
 		if len(r.errs) > failures {
 			continue
 		}
-		ref, err := resolve(from, status)
+		ref, err := resolve(o.run.Spec.Jobs, job, from, status)
 		if err != nil {
 			missing = append(missing, err.Error())
 			continue
@@ -99,11 +99,15 @@ func artifactInputs(wanted []workflowsv1alpha1.StepArtifact, status *workflowsv1
 	return inputs, nil
 }
 
-// resolve finds an artifact of a job that has succeeded. The error says what there is instead.
-func resolve(from string, status *workflowsv1alpha1.WorkflowRunStatus) (corev1alpha1.ArtifactRef, error) {
+// resolve finds an artifact for the asking job, of one that it needs. The error says what there is instead. An Action that
+// takes the place of the artifact from its inputs could not be checked earlier.
+func resolve(jobs map[string]workflowsv1alpha1.Job, asking, from string, status *workflowsv1alpha1.WorkflowRunStatus) (corev1alpha1.ArtifactRef, error) {
 	job, name, ok := validate.ArtifactSource(from)
-	if !ok { // never: such a WorkflowRun is not accepted
+	if !ok {
 		return corev1alpha1.ArtifactRef{}, fmt.Errorf("%q is not jobs.<job>.artifacts.<name>", from)
+	}
+	if why := validate.NotNeeded("WorkflowRun", jobs, asking, job); why != "" {
+		return corev1alpha1.ArtifactRef{}, errors.New(why)
 	}
 	js := status.Jobs[job]
 	if js.Phase != workflowsv1alpha1.JobSucceeded { // never: it is needed, and the asking job would wait

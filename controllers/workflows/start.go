@@ -155,7 +155,7 @@ func childRun(o observation, status *workflowsv1alpha1.WorkflowRunStatus, id ide
 	if err := r.err(); err != nil {
 		return nil, err
 	}
-	if spec.ArtifactInputs, err = artifactInputs(step.Artifacts, status, expression.Scope{Inputs: scope.Inputs}); err != nil {
+	if spec.ArtifactInputs, err = artifactInputs(o, id.job, step.Artifacts, status, expression.Scope{Inputs: scope.Inputs}); err != nil {
 		return nil, err
 	}
 	return &corev1alpha1.Run{ObjectMeta: childMeta(o.run, id), Spec: spec}, nil
