@@ -57,7 +57,7 @@ func renderWith(with map[string]workflowsv1alpha1.InputValue, scope expression.S
 	r := renderer{left: maxChildBytes}
 	values := make(map[string]string, len(with))
 	for _, name := range sortedKeys(with) {
-		values[name] = r.render("with."+name, string(with[name]), maxInputValue, scope)
+		values[name] = r.text("with."+name, string(with[name]), maxInputValue, scope)
 	}
 	return values, r.err()
 }
@@ -91,6 +91,28 @@ func conclude(o observation, job string, step *workflowsv1alpha1.StepStatus, sta
 	step.Phase, step.Outputs, step.Message, step.CompletionTime = corev1alpha1.RunSucceeded, outputs, "", *last.completionTime
 	if err != nil {
 		step.Phase, step.Outputs, step.Message = corev1alpha1.RunFailed, nil, statuspatch.Bounded(err.Error(), maxStepMessage)
+	}
+}
+
+// breakOff ends a call of an Action that cannot go on: its job has failed.
+func breakOff(o observation, step *workflowsv1alpha1.StepStatus) {
+	if len(step.ActionSteps) == 0 || step.Phase.IsTerminal() {
+		return
+	}
+	for l := range leavesOfStep("", step) {
+		if *l.message != "" {
+			step.Message = statuspatch.Bounded("step "+l.id.actionStep+": "+*l.message, maxStepMessage)
+		}
+	}
+	if step.StartTime == nil { // Nothing of it was executed.
+		return
+	}
+	step.Phase, step.CompletionTime = corev1alpha1.RunFailed, micro(o.now)
+	if o.endsEarly() {
+		step.Phase = corev1alpha1.RunCancelled
+	}
+	for l := range leavesOfStep("", step) {
+		step.CompletionTime = later(step.CompletionTime, *l.completionTime)
 	}
 }
 

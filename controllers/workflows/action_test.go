@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -13,6 +14,7 @@ import (
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	"kruntimes.io/kruntimes/workflow/calls"
+	"kruntimes.io/kruntimes/workflow/expression"
 )
 
 // toolchain is a world of one job: it finds a version, calls an Action with it, and uses what that says.
@@ -249,5 +251,88 @@ func TestAnActionGetsNoArtifactOfAJobThatItsCallerDoesNotNeed(t *testing.T) {
 				t.Errorf("got %s: %q, want %q", js.Phase, js.Message, tc.want)
 			}
 		})
+	}
+}
+
+// TestACallOfAnActionEndsWithItsJob breaks it off between two of its steps.
+func TestACallOfAnActionEndsWithItsJob(t *testing.T) {
+	cases := map[string]struct {
+		play  func(*world)
+		phase corev1alpha1.RunPhase
+		word  string
+	}{
+		"the WorkflowRun is cancelled": {func(w *world) {
+			w.run = w.run.DeepCopy()
+			w.run.Spec.CancelRequested = true
+			w.endLeaf(actionStep("fetch"), corev1alpha1.RunSucceeded, outputs{"file": "f"})
+		}, corev1alpha1.RunCancelled, ""},
+		"an expression has no value": {func(w *world) {
+			w.endLeaf(actionStep("fetch"), corev1alpha1.RunSucceeded, nil)
+		}, corev1alpha1.RunFailed, "step unpack: ExpressionFailed: "},
+		"its next Run is refused": {func(w *world) {
+			w.refusals[actionStep("unpack")] = "no"
+			w.endLeaf(actionStep("fetch"), corev1alpha1.RunSucceeded, outputs{"file": "f"})
+		}, corev1alpha1.RunFailed, "step unpack: ChildRefused: no"},
+		"its outputs are too large": {func(w *world) {
+			large := outputs{}
+			for i := range 70 {
+				large[fmt.Sprintf("o%d", i)] = corev1alpha1.OutputValue(strings.Repeat("x", 4096))
+			}
+			w.endLeaf(actionStep("fetch"), corev1alpha1.RunSucceeded, large)
+		}, corev1alpha1.RunFailed, "step fetch: OutputsTooLarge: "},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := toolchain(t)
+			w.quiet()
+			w.end("build", "find", corev1alpha1.RunSucceeded, outputs{"version": "3"})
+			w.quiet()
+			tc.play(w)
+			w.quiet()
+			js := w.run.Status.Jobs["build"]
+			step := js.Steps[1]
+			if js.Phase != workflowsv1alpha1.JobFailed || step.Phase != tc.phase || step.CompletionTime == nil || !strings.HasPrefix(step.Message, tc.word) {
+				t.Errorf("job %s: %q; step %s: %q, ended %v", js.Phase, js.Message, step.Phase, step.Message, step.CompletionTime)
+			}
+		})
+	}
+}
+
+// TestWhatACallHandsOverIsMeasuredInCharacters, as the schema does.
+func TestWhatACallHandsOverIsMeasuredInCharacters(t *testing.T) {
+	with := func(value string) map[string]workflowsv1alpha1.InputValue {
+		return map[string]workflowsv1alpha1.InputValue{"v": workflowsv1alpha1.InputValue(value)}
+	}
+	most := strings.Repeat("ż", maxInputValue)
+	if values, err := renderWith(with(most), expression.Scope{}); err != nil || values["v"] != most {
+		t.Errorf("got %d bytes, %v", len(values["v"]), err)
+	}
+	want := "ExpressionFailed: with.v: the text has 32769 characters, and may have 32768"
+	if _, err := renderWith(with(most+"x"), expression.Scope{}); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// TestAnActionIsFrozenUnderItsOwnNameOnly ignores what somebody else put beside it.
+func TestAnActionIsFrozenUnderItsOwnNameOnly(t *testing.T) {
+	run := toolchain(t).run
+	data := []byte(`{"action":"act","spec":{"steps":[{"name":"s","run":"true"}]}}`)
+	cases := map[string]struct {
+		revision *appsv1.ControllerRevision
+		want     bool
+	}{
+		"the first name":        {revisionOf(run, actionNames(run, "act")[0], data), true},
+		"the other name":        {revisionOf(run, actionNames(run, "act")[1], data), true},
+		"a name of somebody":    {revisionOf(run, "zz", data), false},
+		"that of the snapshot":  {revisionOf(run, snapshotNames(run)[0], data), false},
+		"that of another one":   {revisionOf(run, actionNames(run, "other")[0], data), false},
+		"of another owner":      {revisionOf(owner("flow", "u"), actionNames(run, "act")[0], data), false},
+		"that holds no Action":  {revisionOf(run, actionNames(run, "act")[0], []byte(`{"spec":{}}`)), false},
+		"that holds a fraction": {revisionOf(run, actionNames(run, "act")[0], []byte(`{"action":`)), false},
+	}
+	for name, tc := range cases {
+		if _, got := frozenIn(tc.revision, run); got != tc.want {
+			t.Errorf("%s: %t, want %t", name, got, tc.want)
+		}
 	}
 }

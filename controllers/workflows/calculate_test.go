@@ -226,6 +226,11 @@ func TestExpiry(t *testing.T) {
 	if d := calculate(w.observe()); !d.expire {
 		t.Errorf("after 10 s: %+v", d)
 	}
+	o := w.observe()
+	o.isAwaited = true
+	if d := calculate(o); d.expire || d.recheck != awaitCaller {
+		t.Errorf("while its caller waits for it: %+v", d)
+	}
 }
 
 func TestOutputBounds(t *testing.T) {

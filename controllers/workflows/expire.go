@@ -18,9 +18,34 @@ func expire(o observation, d *decision) {
 		return
 	}
 	d.recheck = end.Add(time.Duration(*ttl) * time.Second).Sub(o.now)
-	if d.recheck <= 0 {
+	switch {
+	case d.recheck > 0:
+	case o.isAwaited:
+		d.recheck = awaitCaller
+	default:
 		d.recheck, d.expire = 0, true
 	}
+}
+
+// awaitCaller is how often it is looked whether the caller of an expired WorkflowRun has taken its end over.
+const awaitCaller = time.Second
+
+// loadCaller finds out whether a WorkflowRun that has ended, and shall not be kept, is awaited by its caller.
+func (r *WorkflowRunReconciler) loadCaller(ctx context.Context, o *observation) error {
+	uid := o.run.Labels[workflowsv1alpha1.LabelWorkflowRunUID]
+	if _, expires := timeToLive(o.run); !expires || uid == "" {
+		return nil
+	}
+	var callers workflowsv1alpha1.WorkflowRunList
+	err := r.Client.List(ctx, &callers, client.InNamespace(o.run.Namespace), client.MatchingFields{indexUID: uid}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return fmt.Errorf("finding the caller: %w", err)
+	}
+	for i := range callers.Items {
+		caller := r.memory.newest(&callers.Items[i])
+		o.isAwaited = o.isAwaited || !caller.Status.Phase.IsTerminal() && !hasEnded(&caller.Status, identityOf(o.run))
+	}
+	return nil
 }
 
 // timeToLive is how long a WorkflowRun is kept after its end, and whether that is bounded.

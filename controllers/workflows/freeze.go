@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,11 +75,14 @@ func (r *WorkflowRunReconciler) listFrozen(ctx context.Context, owner *workflows
 	return actions, nil
 }
 
-// frozenIn reads the Action that a ControllerRevision holds for owner; false where it holds none.
+// frozenIn reads the Action that a ControllerRevision holds for owner; false where it holds none, or has not the name of
+// one that holds it.
 func frozenIn(revision *appsv1.ControllerRevision, owner *workflowsv1alpha1.WorkflowRun) (frozenAction, bool) {
 	var stored frozenAction
-	isOurs := metav1.IsControlledBy(revision, owner) && json.Unmarshal(revision.Data.Raw, &stored) == nil && stored.Action != ""
-	return stored, isOurs
+	if !metav1.IsControlledBy(revision, owner) || json.Unmarshal(revision.Data.Raw, &stored) != nil || stored.Action == "" {
+		return stored, false
+	}
+	return stored, slices.Contains(actionNames(owner, stored.Action), revision.Name)
 }
 
 // freeze stores the Actions that a WorkflowRun calls.

@@ -27,6 +27,9 @@ func (r *WorkflowRunReconciler) load(ctx context.Context, key types.NamespacedNa
 	o := &observation{run: run, held: r.memory.holds(run), now: r.Clock.Now(), jobWorkspaces: r.Workspaces}
 	switch {
 	case run.Status.Phase.IsTerminal():
+		if err := r.loadCaller(ctx, o); err != nil {
+			return nil, err
+		}
 		return o, r.loadWorkspaces(ctx, o)
 	case !isInitialized(&run.Status):
 		return o, r.resolveActions(ctx, o)

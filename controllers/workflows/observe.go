@@ -25,6 +25,8 @@ type observation struct {
 	surplusCalls []*workflowsv1alpha1.WorkflowRun
 	// actions are those that steps call, by name: as they were frozen or, before that, as they are now.
 	actions map[string]*workflowsv1alpha1.ActionSpec
+	// isAwaited tells that a WorkflowRun which has ended is the child of a call whose caller has not taken its end over.
+	isAwaited bool
 	// unresolved says what is wrong with those calls. It is of interest at initialisation only.
 	unresolved field.ErrorList
 	// missing are the names of created children that a live read did not find.

@@ -4,19 +4,20 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	"kruntimes.io/kruntimes/workflow/expression"
+	"kruntimes.io/kruntimes/workflow/validate"
 )
 
-// Bounds of what expressions may grow to. Unit: bytes.
+// Bounds of what expressions may grow to.
 const (
-	// maxScript and maxEnvValue are those of a Run's fields.
-	maxScript, maxEnvValue = 256 << 10, 32 << 10
-	// maxInputValue bounds what a call hands over.
-	maxInputValue = 32 << 10
-	// maxChildBytes bounds all texts of one child together, far below what the API server takes.
+	// maxScript and maxEnvValue are those of a Run's fields, maxInputValue that of what a call hands over. Unit: characters.
+	maxScript, maxEnvValue = validate.MaxScriptLength, validate.MaxValueLength
+	maxInputValue          = validate.MaxValueLength
+	// maxChildBytes bounds all texts of one child together, far below what the API server takes. Unit: bytes.
 	maxChildBytes = 768 << 10
 )
 
@@ -47,6 +48,16 @@ func (r *renderer) render(field, text string, maxBytes int, scope expression.Sco
 		return ""
 	}
 	r.left -= len(value)
+	return value
+}
+
+// text does the same for a text whose result may have maxLength characters.
+func (r *renderer) text(field, text string, maxLength int, scope expression.Scope) string {
+	value := r.render(field, text, maxLength*utf8.UTFMax, scope)
+	if length := utf8.RuneCountInString(value); length > maxLength {
+		r.errs = append(r.errs, fmt.Sprintf("%s: the text has %d characters, and may have %d", field, length, maxLength))
+		return ""
+	}
 	return value
 }
 

@@ -57,7 +57,7 @@ func projectJob(o observation, name string, js *workflowsv1alpha1.JobStatus, sta
 				fail(o, js, fmt.Sprintf("%s: %s", l.what(), err))
 			}
 		}
-		if len(step.ActionSteps) > 0 {
+		if len(step.ActionSteps) > 0 && !js.Phase.IsTerminal() {
 			conclude(o, name, step, status, left)
 		}
 	}
@@ -181,8 +181,11 @@ func startJob(js *workflowsv1alpha1.JobStatus) {
 	}
 }
 
-// fail ends a job.
+// fail ends a job, none of whose Runs is active any more.
 func fail(o observation, js *workflowsv1alpha1.JobStatus, message string) {
+	for i := range js.Steps {
+		breakOff(o, &js.Steps[i])
+	}
 	js.Phase = workflowsv1alpha1.JobFailed
 	js.Message = statuspatch.Bounded(message, maxJobMessage)
 	js.CompletionTime = micro(o.now)

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -137,17 +138,17 @@ func childRun(o observation, status *workflowsv1alpha1.WorkflowRunStatus, id ide
 	r := renderer{left: maxChildBytes}
 	spec := corev1alpha1.RunSpec{
 		Runtime: r.render("runs-on", job.RunsOn, maxName, ofJob),
-		Source:  &corev1alpha1.RunSource{Inline: r.render("run", step.Run, maxScript, scope)},
+		Source:  &corev1alpha1.RunSource{Inline: r.text("run", step.Run, maxScript, scope)},
 		Timeout: step.Timeout,
 	}
 	env := map[string]string{}
 	for _, name := range sortedKeys(job.Env) {
 		if _, isOverridden := step.Env[name]; !isOverridden {
-			env[name] = r.render("env."+name, string(job.Env[name]), maxEnvValue, ofJob)
+			env[name] = r.text("env."+name, string(job.Env[name]), maxEnvValue, ofJob)
 		}
 	}
 	for _, name := range sortedKeys(step.Env) {
-		env[name] = r.render("env."+name, string(step.Env[name]), maxEnvValue, scope)
+		env[name] = r.text("env."+name, string(step.Env[name]), maxEnvValue, scope)
 	}
 	for _, name := range sortedKeys(env) {
 		spec.Env = append(spec.Env, corev1alpha1.EnvVar{Name: name, Value: env[name]})
@@ -179,6 +180,9 @@ func (o *observation) script(job *workflowsv1alpha1.Job, status *workflowsv1alph
 	steps := status.Jobs[id.job].Steps
 	called := steps[slices.IndexFunc(steps, func(s workflowsv1alpha1.StepStatus) bool { return s.Name == id.step })]
 	at := slices.IndexFunc(action.Steps, func(s workflowsv1alpha1.Step) bool { return s.Name == id.actionStep })
+	if at < 0 {
+		return nil, scope, fmt.Errorf("the frozen Action %q has no step %s: somebody has changed it", step.Uses, id.actionStep)
+	}
 	return &action.Steps[at], expression.Scope{Inputs: inputs, Steps: actionStepOutputs(called.ActionSteps)}, nil
 }
 

@@ -321,6 +321,29 @@ func TestACallWhoseChildIsDeletedFails(t *testing.T) {
 	}
 }
 
+// TestTheChildOfACallIsKeptUntilItsCallerHasIt has somebody shorten its life while it runs.
+func TestTheChildOfACallIsKeptUntilItsCallerHasIt(t *testing.T) {
+	ns := shared.Namespace(t)
+	defineRelease(t, ns)
+	shared.StartManager(t)
+	held := releaseResults()
+	held["apply/roll-out"] = result{holds: corev1alpha1.RunRunning}
+	p := startPlayer(t, ns, held)
+	newWorkflowRun(t, ns, "ci", releaseRun)
+	child := await(t, ns, "ci-call-release", "its first Run", func(run *workflowsv1alpha1.WorkflowRun) bool { return summary(run)["apply/roll-out"] == "Running" })
+	if err := shared.Admin().Patch(t.Context(), child, mergePatch(`{"spec":{"ttlSecondsAfterFinished":0}}`)); err != nil {
+		t.Fatal(err)
+	}
+	p.set("apply/roll-out", releaseResults()["apply/roll-out"])
+	if run := awaitEnd(t, ns, "ci"); run.Status.Phase != workflowsv1alpha1.WorkflowSucceeded {
+		t.Errorf("got %s: %s", run.Status.Phase, run.Status.Message)
+	}
+	cluster.Eventually(t, "the child to be deleted", func(ctx context.Context) (bool, error) {
+		err := shared.Admin().Get(ctx, client.ObjectKeyFromObject(child), &workflowsv1alpha1.WorkflowRun{})
+		return err != nil && client.IgnoreNotFound(err) == nil, client.IgnoreNotFound(err)
+	})
+}
+
 func TestANameThatIsTakenByAnotherWorkflowRunIsLeftAlone(t *testing.T) {
 	ns := shared.Namespace(t)
 	defineRelease(t, ns)

@@ -1,8 +1,10 @@
 package workflows
 
 import (
+	"slices"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,6 +29,9 @@ var editorRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{"workflows.kruntimes.io"}, Resources: []string{"workflowruns", "workflows", "actions"}, Verbs: []string{"create", "update", "patch", "delete", "deletecollection"}},
 }
 
+// revisionRules are what somebody may have beside them, by a role of a cluster's own.
+var revisionRules = rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"controllerrevisions"}, Verbs: []string{"create", "update", "patch"}}
+
 // governor may do what the control plane will do for calls: create WorkflowRuns that are children.
 var governor = append([]rbacv1.PolicyRule{
 	{APIGroups: []string{"kruntimes.io"}, Resources: []string{"runs/status"}, Verbs: []string{"govern"}},
@@ -40,8 +45,13 @@ func child(t *testing.T, kind, namespace, name string, labels map[string]string,
 		spec = `{runtime: sh, source: {inline: "true"}}`
 	}
 	u := manifest(t, kind, namespace, name, spec)
-	if kind == "Run" {
+	switch kind {
+	case "Run":
 		u.SetAPIVersion(corev1alpha1.GroupVersion.String())
+	case "ControllerRevision":
+		u.SetAPIVersion(appsv1.SchemeGroupVersion.String())
+		delete(u.Object, "spec")
+		u.Object["revision"], u.Object["data"] = int64(1), map[string]any{"x": "y"}
 	}
 	u.SetLabels(labels)
 	if controller != nil {
@@ -53,10 +63,10 @@ func child(t *testing.T, kind, namespace, name string, labels map[string]string,
 
 func TestOnlyTheControlPlaneMakesChildren(t *testing.T) {
 	ns := shared.Namespace(t)
-	editor := cluster.Client(t, shared.User(t, ns, "editor", editorRules...))
+	editor := cluster.Client(t, shared.User(t, ns, "editor", append(slices.Clone(editorRules), revisionRules)...))
 	yes, no := true, false
 	plain := map[string]string{"team": "a", "workflows.kruntimes.io.example.com/x": "y"}
-	for kind, labels := range map[string]string{"Run": runLabels, "WorkflowRun": workflowRunLabels} {
+	for kind, labels := range map[string]string{"Run": runLabels, "WorkflowRun": workflowRunLabels, "ControllerRevision": workflowRunLabels} {
 		create := func(what, want string, u *unstructured.Unstructured) {
 			t.Helper()
 			expectError(t, "an editor creates a "+kind+" "+what, editor.Create(t.Context(), u), want)
