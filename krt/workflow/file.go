@@ -52,7 +52,7 @@ func readRuns(ctx context.Context, f *cli.Factory, file string) ([]*workflowsv1a
 	found := make([]*workflowsv1alpha1.WorkflowRun, 0, len(documents))
 	for _, d := range documents {
 		if gvk := d.Object.GroupVersionKind(); gvk != cli.KindWorkflowRun.GroupVersionKind() {
-			return nil, cli.WithHint(cli.Usagef("%s: %s holds a %s, and only WorkflowRuns are created here", d.Place(), lint.FileName(file), gvk.Kind),
+			return nil, cli.WithHint(cli.Usagef("%s: %s holds an object of kind %s, and only WorkflowRuns are created here", d.Place(), lint.FileName(file), gvk.Kind),
 				"apply the rest with `kubectl apply`; `%s dev run` does both on a dev cluster", f.Name)
 		}
 		run, err := FromDocument(d)

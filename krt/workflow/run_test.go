@@ -51,7 +51,7 @@ func TestRun(t *testing.T) {
 			wantErr: `there is a WorkflowRun "taken" in namespace "team" already`, wantCode: cli.ExitFailed, wantCreated: []string{"team/b"}},
 		"one name for several": {in: manifest("name: a") + "---\n" + manifest("name: b"), args: []string{"--name", "c"},
 			wantErr: "- holds 2 WorkflowRuns, and --follow and --name are for one", wantCode: cli.ExitUsage},
-		"another kind": {in: manifest("name: a") + configMap, wantErr: "<stdin>:11:1: <stdin> holds a ConfigMap, and only WorkflowRuns are created here", wantCode: cli.ExitUsage},
+		"another kind": {in: manifest("name: a") + configMap, wantErr: "<stdin>:11:1: <stdin> holds an object of kind ConfigMap, and only WorkflowRuns are created here", wantCode: cli.ExitUsage},
 		"a mistake": {in: strings.Replace(manifest("name: a"), "runs-on", "run-on", 1), wantCode: cli.ExitUsage,
 			wantErr: "<stdin> is not valid, and nothing was created:\n" +
 				"<stdin>:6:5: spec.jobs[build].runs-on: a job with steps needs runs-on, the name of a Runtime\n" +
