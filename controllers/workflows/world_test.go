@@ -51,10 +51,10 @@ type world struct {
 	uids              int
 }
 
-func newWorld(t testing.TB, jobs map[string]workflowsv1alpha1.Job) *world {
-	t.Helper()
+func newWorld(tb testing.TB, jobs map[string]workflowsv1alpha1.Job) *world {
+	tb.Helper()
 	return &world{
-		t: t, now: start, children: map[identity]*corev1alpha1.Run{}, calls: map[string]*workflowsv1alpha1.WorkflowRun{}, deleted: map[identity]bool{}, created: map[identity]int{},
+		t: tb, now: start, children: map[identity]*corev1alpha1.Run{}, calls: map[string]*workflowsv1alpha1.WorkflowRun{}, deleted: map[identity]bool{}, created: map[identity]int{},
 		held: map[identity]hold{}, refusals: map[identity]string{},
 		workspaces: map[string]*workspacesv1alpha1.PersistentWorkspace{}, refusedWorkspaces: map[string]string{},
 		run: &workflowsv1alpha1.WorkflowRun{
