@@ -49,9 +49,8 @@ type podEnd struct {
 // podEnds remembers how Pods ended, since most are gone from the API a moment later. A drain that it forgets, with the
 // manager or with time, is judged as a loss.
 type podEnds struct {
-	once sync.Once
-	uids *utilcache.LRUExpireCache
 	mu   sync.Mutex // of read and write together
+	uids *utilcache.LRUExpireCache
 }
 
 // heard is what is remembered of a Pod.
@@ -88,8 +87,11 @@ func (p *podEnds) gone(pod *corev1.Pod, c clock.PassiveClock) {
 	p.uids.Add(pod.UID, heard{drained: h.drained || hasDrained(pod)}, endKept)
 }
 
+// get is called with mu held.
 func (p *podEnds) get(uid types.UID, c clock.PassiveClock) (heard, bool) {
-	p.once.Do(func() { p.uids = utilcache.NewLRUExpireCacheWithClock(endsBound, c) })
+	if p.uids == nil {
+		p.uids = utilcache.NewLRUExpireCacheWithClock(endsBound, c)
+	}
 	if v, ok := p.uids.Get(uid); ok {
 		return v.(heard), true
 	}

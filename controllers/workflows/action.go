@@ -16,18 +16,17 @@ import (
 // An Action runs inside the job that calls it: each of its steps is a Run of that job, and it sees nothing of the job but
 // the inputs that it is given.
 
-// calledActions are the names of the Actions that steps of the jobs call, in order.
-func calledActions(jobs map[string]workflowsv1alpha1.Job) []string {
-	var names []string
+// callsAction tells whether a step calls an Action.
+func callsAction(s workflowsv1alpha1.Step) bool { return s.Uses != "" }
+
+// callActions tells whether any step of the jobs does.
+func callActions(jobs map[string]workflowsv1alpha1.Job) bool {
 	for _, job := range jobs {
-		for i := range job.Steps {
-			if uses := job.Steps[i].Uses; uses != "" {
-				names = append(names, uses)
-			}
+		if slices.ContainsFunc(job.Steps, callsAction) {
+			return true
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return false
 }
 
 // actionOf returns the frozen Action that a step calls.
@@ -79,9 +78,7 @@ func conclude(o observation, job string, step *workflowsv1alpha1.StepStatus, sta
 			continue
 		}
 		step.Phase, step.CompletionTime, step.Message = *l.phase, *l.completionTime, ""
-		if *l.message != "" {
-			step.Message = statuspatch.Bounded("step "+l.id.actionStep+": "+*l.message, maxStepMessage)
-		}
+		quote(step, l)
 		return
 	}
 	outputs, err := actionOutputs(o, job, step, status)
@@ -94,15 +91,20 @@ func conclude(o observation, job string, step *workflowsv1alpha1.StepStatus, sta
 	}
 }
 
+// quote has a call of an Action say what one of its steps says, where that is anything.
+func quote(step *workflowsv1alpha1.StepStatus, l leaf) {
+	if *l.message != "" {
+		step.Message = statuspatch.Bounded("step "+l.id.actionStep+": "+*l.message, maxStepMessage)
+	}
+}
+
 // breakOff ends a call of an Action that cannot go on: its job has failed.
 func breakOff(o observation, step *workflowsv1alpha1.StepStatus) {
 	if len(step.ActionSteps) == 0 || step.Phase.IsTerminal() {
 		return
 	}
 	for l := range leavesOfStep("", step) {
-		if *l.message != "" {
-			step.Message = statuspatch.Bounded("step "+l.id.actionStep+": "+*l.message, maxStepMessage)
-		}
+		quote(step, l)
 	}
 	if step.StartTime == nil { // Nothing of it was executed.
 		return
@@ -128,11 +130,7 @@ func actionOutputs(o observation, job string, step *workflowsv1alpha1.StepStatus
 	if err != nil {
 		return nil, err
 	}
-	declared := make(map[string]string, len(action.Outputs))
-	for name, output := range action.Outputs {
-		declared[name] = output.Value
-	}
-	return renderOutputs(declared, expression.Scope{Inputs: inputs, Steps: actionStepOutputs(step.ActionSteps)})
+	return renderOutputs(valuesOf(action.Outputs), expression.Scope{Inputs: inputs, Steps: actionStepOutputs(step.ActionSteps)})
 }
 
 // actionStepOutputs are the outputs of the steps of an Action that have succeeded.

@@ -13,6 +13,7 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	"kruntimes.io/kruntimes/controllers/workflows/definitions"
 	"kruntimes.io/kruntimes/workflow/calls"
 	"kruntimes.io/kruntimes/workflow/expression"
 )
@@ -165,7 +166,7 @@ func TestWhatIsWrongWithACallOfAnActionIsFoundAtOnce(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, tc.jobs)
-			defs := &definitions{ctx: t.Context(), client: fake.NewClientBuilder().WithScheme(schemeOf(t)).Build(), namespace: "ns",
+			defs := &thawed{Definitions: definitions.Of(t.Context(), fake.NewClientBuilder().WithScheme(schemeOf(t)).Build(), "ns"),
 				actions: map[string]*workflowsv1alpha1.ActionSpec{"act": tc.action}}
 			o := w.observe()
 			var err error

@@ -20,6 +20,7 @@ import (
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	"kruntimes.io/kruntimes/controllers/workflows/definitions"
 )
 
 // ownPolicy is in the name of the policy that keeps others from making children.
@@ -134,7 +135,7 @@ func (r *WorkflowRunReconciler) createChild(ctx context.Context, owner *workflow
 // createCall makes the child WorkflowRun of a call from the Workflow as it is now, and returns its name. A child that is
 // there already was made from it as it was then, and stays.
 func (r *WorkflowRunReconciler) createCall(ctx context.Context, owner *workflowsv1alpha1.WorkflowRun, t target) (string, error) {
-	child, err := materialize(&definitions{ctx: ctx, client: r.Live, namespace: owner.Namespace}, t.call)
+	child, err := materialize(definitions.Of(ctx, r.Live, owner.Namespace), t.call)
 	if isInvalidCall(err) {
 		if name, findErr := r.findCall(ctx, owner, t.id); findErr != nil || name != "" {
 			return name, findErr

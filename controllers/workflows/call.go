@@ -4,11 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/util/sets"
-
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
-	"kruntimes.io/kruntimes/statuspatch"
 	"kruntimes.io/kruntimes/workflow/calls"
 	"kruntimes.io/kruntimes/workflow/expression"
 	"kruntimes.io/kruntimes/workflow/graph"
@@ -45,8 +42,7 @@ func projectCall(o observation, name string, js *workflowsv1alpha1.JobStatus, le
 	child := o.calls[name]
 	if missing, isMissing := o.missing[identity{job: name}]; isMissing && child == nil {
 		js.WorkflowRunName = missing
-		fail(o, js, fmt.Sprintf("%s: WorkflowRun %s is gone; it is not made again, for it may have been executed",
-			workflowsv1alpha1.WordChildDeleted, missing))
+		fail(o, js, childIsGone("WorkflowRun", missing))
 		return
 	}
 	if child == nil {
@@ -119,7 +115,7 @@ func explainCall(child *workflowsv1alpha1.WorkflowRun) string {
 	if child.Status.Message != "" {
 		text += ": " + child.Status.Message
 	}
-	return statuspatch.Bounded(text, maxJobMessage)
+	return text
 }
 
 // materialize makes the WorkflowRun of a call, complete but for what its owner gives it. The error is an invalidCallError
@@ -150,15 +146,14 @@ func materialize(defs calls.Definitions, c *call) (*workflowsv1alpha1.WorkflowRu
 	return child, nil
 }
 
-// callsOf are the jobs that call a Workflow.
-func callsOf(jobs map[string]workflowsv1alpha1.Job) sets.Set[string] {
-	calls := sets.New[string]()
-	for name, job := range jobs {
+// callWorkflow tells whether any of the jobs calls a Workflow.
+func callWorkflow(jobs map[string]workflowsv1alpha1.Job) bool {
+	for _, job := range jobs {
 		if job.Uses != "" {
-			calls.Insert(name)
+			return true
 		}
 	}
-	return calls
+	return false
 }
 
 // invalidCallError says why a Workflow cannot be called. Only another definition of it could change that.

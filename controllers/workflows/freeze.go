@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	"kruntimes.io/kruntimes/controllers/workflows/definitions"
 	"kruntimes.io/kruntimes/workflow/calls"
 )
 
@@ -28,23 +29,37 @@ type frozenAction struct {
 // resolveActions finds the Actions that a new WorkflowRun calls: those that a predecessor has frozen already, and the others
 // as they are now.
 func (r *WorkflowRunReconciler) resolveActions(ctx context.Context, o *observation) error {
-	if len(calledActions(o.run.Spec.Jobs)) == 0 {
+	if !callActions(o.run.Spec.Jobs) {
 		return nil
 	}
 	frozen, err := r.listFrozen(ctx, o.run)
 	if err != nil {
 		return err
 	}
-	o.actions, o.unresolved, err = calls.Actions(&definitions{ctx: ctx, client: r.Live, namespace: o.run.Namespace, actions: frozen}, o.run.Spec.Jobs)
+	o.actions, o.unresolved, err = calls.Actions(&thawed{Definitions: definitions.Of(ctx, r.Live, o.run.Namespace), actions: frozen}, o.run.Spec.Jobs)
 	if err != nil {
 		return fmt.Errorf("reading the Actions that are called: %w", err)
 	}
 	return nil
 }
 
+// thawed are definitions in which frozen Actions count in place of what is stored now.
+type thawed struct {
+	calls.Definitions
+	actions map[string]*workflowsv1alpha1.ActionSpec
+}
+
+// Action returns the Action of the given name.
+func (t *thawed) Action(name string) (*workflowsv1alpha1.ActionSpec, error) {
+	if action := t.actions[name]; action != nil {
+		return action, nil
+	}
+	return t.Definitions.Action(name)
+}
+
 // loadActions finds the frozen Actions of an accepted WorkflowRun. They never change, so that they are read once.
 func (r *WorkflowRunReconciler) loadActions(ctx context.Context, o *observation) error {
-	if len(calledActions(o.run.Spec.Jobs)) == 0 {
+	if !callActions(o.run.Spec.Jobs) {
 		return nil
 	}
 	if o.actions = r.memory.frozen(o.run); o.actions != nil {

@@ -72,30 +72,20 @@ func (r *WorkflowRunReconciler) loadRuns(ctx context.Context, o *observation, ex
 	if err := r.listChildren(ctx, o, &list); err != nil {
 		return fmt.Errorf("listing the Runs of the WorkflowRun: %w", err)
 	}
-	o.children = make(map[identity]*corev1alpha1.Run, len(list.Items))
+	all := make([]*corev1alpha1.Run, len(list.Items))
 	for i := range list.Items {
-		child := &list.Items[i]
-		id := identityOf(child)
-		r.memory.saw(o.run, id)
-		if other, ok := o.children[id]; ok {
-			var loser *corev1alpha1.Run
-			child, loser = prefer(other, child, expected[id])
-			o.surplus = append(o.surplus, loser)
-		}
-		o.children[id] = child
+		all[i] = &list.Items[i]
 	}
+	o.children, o.surplus = sortOut(r, o, all, expected)
 	for id, name := range expected {
 		if id.isCall() || o.children[id] != nil {
 			continue
 		}
 		child := &corev1alpha1.Run{}
-		switch found, err := r.findChild(ctx, o, id, name, child); {
-		case err != nil:
+		if found, err := r.findChild(ctx, o, id, name, child); err != nil {
 			return fmt.Errorf("reading Run %s: %w", name, err)
-		case found:
+		} else if found {
 			o.children[id] = child
-		default:
-			o.missing[id] = name
 		}
 	}
 	return nil
@@ -104,55 +94,67 @@ func (r *WorkflowRunReconciler) loadRuns(ctx context.Context, o *observation, ex
 // loadCalls does the same for child WorkflowRuns. The cache drops most of one that has ended, so that it is read again where
 // that matters.
 func (r *WorkflowRunReconciler) loadCalls(ctx context.Context, o *observation, expected map[identity]string) error {
-	if callsOf(o.run.Spec.Jobs).Len() == 0 {
+	if !callWorkflow(o.run.Spec.Jobs) {
 		return nil
 	}
 	var list workflowsv1alpha1.WorkflowRunList
 	if err := r.listChildren(ctx, o, &list); err != nil {
 		return fmt.Errorf("listing the child WorkflowRuns: %w", err)
 	}
-	o.calls = make(map[string]*workflowsv1alpha1.WorkflowRun, len(list.Items))
+	all := make([]*workflowsv1alpha1.WorkflowRun, len(list.Items))
 	for i := range list.Items {
-		child := &list.Items[i]
-		id := identityOf(child)
-		r.memory.saw(o.run, id)
-		if other, ok := o.calls[id.job]; ok {
-			var loser *workflowsv1alpha1.WorkflowRun
-			child, loser = prefer(other, child, expected[id])
-			o.surplusCalls = append(o.surplusCalls, loser)
+		all[i] = &list.Items[i]
+	}
+	seen, surplus := sortOut(r, o, all, expected)
+	o.calls, o.surplusCalls = make(map[string]*workflowsv1alpha1.WorkflowRun, len(seen)), surplus
+	for id, child := range seen {
+		if child.Status.Phase.IsTerminal() && !o.run.Status.Jobs[id.job].Phase.IsTerminal() {
+			expected[id] = child.Name
+			continue
 		}
 		o.calls[id.job] = child
-	}
-	for _, job := range sortedKeys(o.calls) {
-		if o.calls[job].Status.Phase.IsTerminal() && !o.run.Status.Jobs[job].Phase.IsTerminal() {
-			expected[identity{job: job}] = o.calls[job].Name
-			delete(o.calls, job)
-		}
 	}
 	for id, name := range expected {
 		if !id.isCall() || o.calls[id.job] != nil {
 			continue
 		}
 		child := &workflowsv1alpha1.WorkflowRun{}
-		switch found, err := r.findChild(ctx, o, id, name, child); {
-		case err != nil:
+		if found, err := r.findChild(ctx, o, id, name, child); err != nil {
 			return fmt.Errorf("reading WorkflowRun %s: %w", name, err)
-		case found:
+		} else if found {
 			o.calls[id.job] = child
-		default:
-			o.missing[id] = name
 		}
 	}
 	return nil
 }
 
-// findChild reads a child from the API server, and tells whether it is there.
+// sortOut gives each identity one of the children that the index has of it; the others are surplus.
+func sortOut[T client.Object](r *WorkflowRunReconciler, o *observation, all []T, expected map[identity]string) (chosen map[identity]T, surplus []T) {
+	chosen = make(map[identity]T, len(all))
+	for _, child := range all {
+		id := identityOf(child)
+		r.memory.saw(o.run, id)
+		if other, ok := chosen[id]; ok {
+			var loser T
+			child, loser = prefer(other, child, expected[id])
+			surplus = append(surplus, loser)
+		}
+		chosen[id] = child
+	}
+	return chosen, surplus
+}
+
+// findChild reads a child from the API server, and tells whether it is there; one that is not is missing.
 func (r *WorkflowRunReconciler) findChild(ctx context.Context, o *observation, id identity, name string, into client.Object) (bool, error) {
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: o.run.Namespace, Name: name}, into)
-	if err != nil {
-		return false, client.IgnoreNotFound(err)
+	if client.IgnoreNotFound(err) != nil {
+		return false, err
 	}
-	return belongs(into, o.run, id), nil
+	if err == nil && belongs(into, o.run, id) {
+		return true, nil
+	}
+	o.missing[id] = name
+	return false, nil
 }
 
 // listChildren lists from the index or, when the WorkflowRun is to end early, from the API server: then a child that

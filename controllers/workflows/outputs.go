@@ -87,11 +87,16 @@ func renderOutputs(declared map[string]string, scope expression.Scope) (map[stri
 
 // jobOutputs evaluates the outputs of a job whose steps have all succeeded.
 func jobOutputs(job workflowsv1alpha1.Job, js *workflowsv1alpha1.JobStatus, status *workflowsv1alpha1.WorkflowRunStatus) (map[string]corev1alpha1.OutputValue, error) {
-	declared := make(map[string]string, len(job.Outputs))
-	for name, output := range job.Outputs {
-		declared[name] = output.Value
+	return renderOutputs(valuesOf(job.Outputs), expression.Scope{Steps: stepOutputs(js.Steps), Jobs: neededOutputs(job.Needs, status)})
+}
+
+// valuesOf are declared outputs without their descriptions.
+func valuesOf(outputs map[string]workflowsv1alpha1.Output) map[string]string {
+	values := make(map[string]string, len(outputs))
+	for name, output := range outputs {
+		values[name] = output.Value
 	}
-	return renderOutputs(declared, expression.Scope{Steps: stepOutputs(js.Steps), Jobs: neededOutputs(job.Needs, status)})
+	return values
 }
 
 // workflowOutputs evaluates the outputs that a WorkflowRun's annotations declare.

@@ -87,9 +87,13 @@ func projectLeaf(o observation, l leaf) {
 		}
 	case isMissing:
 		*l.runName, *l.phase, *l.completionTime = missing, corev1alpha1.RunFailed, micro(o.now)
-		*l.message = fmt.Sprintf("%s: Run %s is gone; it is not made again, for it may have been executed",
-			workflowsv1alpha1.WordChildDeleted, missing)
+		*l.message = childIsGone("Run", missing)
 	}
+}
+
+// childIsGone says that a recorded child is not there any more.
+func childIsGone(kind, name string) string {
+	return fmt.Sprintf("%s: %s %s is gone; it is not made again, for it may have been executed", workflowsv1alpha1.WordChildDeleted, kind, name)
 }
 
 // waitsFor says why a Run that has no Pod waits, where that is worth a word: that all Pods are busy is not, and passes.

@@ -31,7 +31,6 @@ func (w *JobWorkspaces) wants(job *workflowsv1alpha1.Job) bool {
 	if w == nil || job.Uses != "" {
 		return false
 	}
-	callsAction := func(s workflowsv1alpha1.Step) bool { return s.Uses != "" }
 	return !w.OnlySeveralRuns || len(job.Steps) > 1 || slices.ContainsFunc(job.Steps, callsAction)
 }
 

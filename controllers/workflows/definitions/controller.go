@@ -58,7 +58,7 @@ func (r *WorkflowReconciler) Reconcile(ctx context.Context, request reconcile.Re
 	o := &observation{status: workflow.Status, generation: workflow.Generation, invalid: validate.Workflow(&workflow.Spec), now: r.Clock.Now()}
 	if len(o.invalid) == 0 {
 		var err error
-		if o.unresolved, err = calls.Workflow(&namespace{ctx, r.Client, request.Namespace}, workflow.Name, &workflow.Spec); err != nil {
+		if o.unresolved, err = calls.Workflow(Of(ctx, r.Client, request.Namespace), workflow.Name, &workflow.Spec); err != nil {
 			return reconcile.Result{}, err
 		}
 	}

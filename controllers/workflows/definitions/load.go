@@ -11,14 +11,17 @@ import (
 	"kruntimes.io/kruntimes/workflow/calls"
 )
 
-// namespace finds the definitions of one namespace in the cache. What it hands out is shared and must not be changed.
+// Of returns the definitions of one namespace as reader has them, until ctx ends. What a cache hands out is shared and must
+// not be changed.
+func Of(ctx context.Context, reader client.Reader, name string) calls.Definitions {
+	return &namespace{ctx: ctx, reader: reader, name: name}
+}
+
 type namespace struct {
 	ctx    context.Context
 	reader client.Reader
 	name   string
 }
-
-var _ calls.Definitions = (*namespace)(nil)
 
 // Workflow returns the Workflow of the given name.
 func (n *namespace) Workflow(name string) (*workflowsv1alpha1.WorkflowSpec, error) {
