@@ -117,13 +117,11 @@ func Fill(from io.Reader, buffer []byte) (n int, err error) {
 	return n, err
 }
 
-// Verify returns a reader of an opened artifact, which reads ahead and digests in the background. When the bytes end, it
+// Verify returns a reader of an opened artifact, which reads ahead and digests in the background once it is read. When the bytes end, it
 // returns io.EOF only if they have the size and the digest of ref, else ErrDigest. It ends with the cause when ctx ends, and
 // closes what was opened with it.
 func Verify(ctx context.Context, opened io.ReadCloser, ref corev1alpha1.ArtifactRef) io.ReadCloser {
-	v := &verifier{source: source{ctx: ctx, opened: opened, ref: ref}, sum: sha256.New()}
-	v.ahead = readAhead(&v.source, v.sum)
-	return v
+	return &verifier{source: source{ctx: ctx, opened: opened, ref: ref}, sum: sha256.New()}
 }
 
 // source reads what was opened, and no more than its address says.
@@ -149,8 +147,14 @@ func (s *source) Read(p []byte) (int, error) {
 type verifier struct {
 	source source
 	sum    hash.Hash
-	ahead  io.ReadCloser
-	err    error // what the last Read returned
+	ahead  io.ReadCloser // nil before the first byte is asked for: not all that is opened is read
+	err    error         // what the last Read returned
+}
+
+func (v *verifier) begin() {
+	if v.ahead == nil {
+		v.ahead = readAhead(&v.source, v.sum)
+	}
 }
 
 // Read returns what was read ahead.
@@ -158,6 +162,7 @@ func (v *verifier) Read(p []byte) (int, error) {
 	if v.err != nil {
 		return 0, v.err
 	}
+	v.begin()
 	n, err := v.ahead.Read(p)
 	if AtEnd(err) { // All is digested then.
 		err = v.verdict()
@@ -171,6 +176,7 @@ func (v *verifier) WriteTo(to io.Writer) (int64, error) {
 	if v.err != nil {
 		return 0, unlessEOF(v.err)
 	}
+	v.begin()
 	n, err := io.Copy(writer{to}, v.ahead)
 	if err == nil {
 		err = v.verdict()
@@ -201,5 +207,8 @@ func (v *verifier) verdict() error {
 // Close closes what was opened, which also ends a read that waits for it.
 func (v *verifier) Close() error {
 	err := v.source.opened.Close()
-	return errors.Join(err, v.ahead.Close())
+	if v.ahead != nil {
+		err = errors.Join(err, v.ahead.Close())
+	}
+	return err
 }
