@@ -1,6 +1,6 @@
 // Package controlplane provides the binaries of a real Kubernetes control plane (etcd, kube-apiserver and
-// kube-controller-manager) without downloading a release: they are taken from $KUBEBUILDER_ASSETS, else from a cache
-// that all callers on the machine share, else built once from pinned Go modules.
+// kube-controller-manager), and on demand those of a node, without downloading a release: they are taken from
+// $KUBEBUILDER_ASSETS, else from a cache that all callers on the machine share, else built once from pinned Go modules.
 package controlplane
 
 import (
@@ -46,13 +46,19 @@ func (o *EnsureOptions) complete() error {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	if o.CacheDir == "" && lookupEnv(o.Environ, AssetsVariable) == "" {
-		cache, err := userCacheDir(o.Environ)
-		if err != nil {
-			return err
-		}
-		o.CacheDir = filepath.Join(cache, "kruntimes", "controlplane")
+	return nil
+}
+
+// completeCache chooses the cache where the caller did not.
+func (o *EnsureOptions) completeCache() error {
+	if o.CacheDir != "" {
+		return nil
 	}
+	cache, err := userCacheDir(o.Environ)
+	if err != nil {
+		return err
+	}
+	o.CacheDir = filepath.Join(cache, "kruntimes", "controlplane")
 	return nil
 }
 
@@ -76,6 +82,43 @@ func Ensure(ctx context.Context, options EnsureOptions) (string, error) {
 	}
 	if assets := lookupEnv(options.Environ, AssetsVariable); assets != "" {
 		return checkAssets(assets, options.Binaries)
+	}
+	return ensureCached(ctx, options)
+}
+
+// EnsurePaths returns the path of each asked binary. Unlike Ensure it takes from the cache what $KUBEBUILDER_ASSETS lacks,
+// because no download of envtest holds the programs of a node.
+func EnsurePaths(ctx context.Context, options EnsureOptions) (map[Binary]string, error) {
+	if err := options.complete(); err != nil {
+		return nil, err
+	}
+	paths := make(map[Binary]string, len(options.Binaries))
+	add := func(dir string, binaries []Binary) {
+		for _, b := range binaries {
+			paths[b] = filepath.Join(dir, string(b))
+		}
+	}
+	if assets := lookupEnv(options.Environ, AssetsVariable); assets != "" {
+		dir, err := filepath.Abs(assets)
+		if err != nil {
+			return nil, fmt.Errorf("resolving %s=%s: %w", AssetsVariable, assets, err)
+		}
+		add(dir, options.Binaries)
+		if options.Binaries = missing(dir, options.Binaries); len(options.Binaries) == 0 {
+			return paths, nil
+		}
+	}
+	dir, err := ensureCached(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	add(dir, options.Binaries)
+	return paths, nil
+}
+
+func ensureCached(ctx context.Context, options EnsureOptions) (string, error) {
+	if err := options.completeCache(); err != nil {
+		return "", err
 	}
 	dir := filepath.Join(options.CacheDir, pinsHash())
 	if len(missing(dir, options.Binaries)) == 0 {

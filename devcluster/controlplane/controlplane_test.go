@@ -98,6 +98,37 @@ func TestEnsureTakesTheAssetsOfTheUser(t *testing.T) {
 	}
 }
 
+func TestEnsurePathsBuildsWhatTheAssetsLack(t *testing.T) {
+	assets := t.TempDir()
+	writeExecutable(t, filepath.Join(assets, string(APIServer)), "")
+	f := newFixture(t, fmt.Sprintf(fakeGo, ""))
+	f.options.Environ = append(f.options.Environ, AssetsVariable+"="+assets)
+	f.options.Binaries = []Binary{APIServer, Kubelet}
+	got, err := EnsurePaths(t.Context(), f.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[Binary]string{
+		APIServer: filepath.Join(assets, "kube-apiserver"),
+		Kubelet:   filepath.Join(f.options.CacheDir, pinsHash(), "kubelet"),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("paths (-want +got):\n%s", diff)
+	}
+	if n := f.callCount(t); n != 1 {
+		t.Errorf("the Go command was called %d times, want 1", n)
+	}
+}
+
+func TestEveryProgramIsBuiltFromThePins(t *testing.T) {
+	for _, b := range append(All(), Node()...) {
+		pkg, err := packageOf(b)
+		if err != nil || !strings.HasSuffix(pkg, "/"+string(b)) && b != Etcd {
+			t.Errorf("packageOf(%s) = %q, %v", b, pkg, err)
+		}
+	}
+}
+
 func TestEnsureBuildsOnce(t *testing.T) {
 	f := newFixture(t, fmt.Sprintf(fakeGo, "sleep 0.1"))
 	var (

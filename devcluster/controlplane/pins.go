@@ -23,7 +23,7 @@ var (
 	pinnedTools []byte
 )
 
-// Binary names one program of the control plane.
+// Binary names one program of Kubernetes.
 type Binary string
 
 // The programs that Ensure knows how to build.
@@ -34,17 +34,28 @@ const (
 	APIServer Binary = "kube-apiserver"
 	// ControllerManager is kube-controller-manager. The downloads of controller-runtime's envtest do not hold it.
 	ControllerManager Binary = "kube-controller-manager"
+	// Scheduler is kube-scheduler, which gives Pods to Nodes.
+	Scheduler Binary = "kube-scheduler"
+	// Kubelet runs the Pods of a Node.
+	Kubelet Binary = "kubelet"
+	// Proxy is kube-proxy, which routes the addresses of Services.
+	Proxy Binary = "kube-proxy"
+	// Kubectl is the command line of Kubernetes.
+	Kubectl Binary = "kubectl"
 )
 
 // All returns every program that devcluster runs.
 func All() []Binary { return []Binary{Etcd, APIServer, ControllerManager} }
+
+// Node returns what a cluster with a real node runs besides All. Only who asks for these has them built.
+func Node() []Binary { return []Binary{Scheduler, Kubelet, Proxy, Kubectl} }
 
 // packageOf returns the Go package that a program is built from.
 func packageOf(b Binary) (string, error) {
 	switch b {
 	case Etcd:
 		return "go.etcd.io/etcd/server/v3", nil
-	case APIServer, ControllerManager:
+	case APIServer, ControllerManager, Scheduler, Kubelet, Proxy, Kubectl:
 		return "k8s.io/kubernetes/cmd/" + string(b), nil
 	default:
 		return "", fmt.Errorf("unknown control plane program %q", b)
