@@ -15,6 +15,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"os"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -53,6 +54,23 @@ type Owner struct {
 	Namespace string `json:"namespace"`
 	// Run is the name of the Run.
 	Run string `json:"run"`
+}
+
+// FileContent is content that lies in a file. Drivers that keep files have the kernel copy it, instead of reading it.
+type FileContent interface {
+	io.Reader
+	// File returns the file, from whose offset Read would go on, or nil when there is none. moved is called for each part
+	// that was copied from it and not read; an error that it returns ends the copy, and is the content's. Unit: bytes.
+	File() (from *os.File, moved func(n int64) error)
+}
+
+// FileCopier is what Open returns where an artifact lies in a file.
+type FileCopier interface {
+	io.ReadCloser
+	// CopyTo copies the artifact into a file that is empty and open for reading and writing, and calls moved for each part
+	// that has arrived; an error that moved returns ends the copy and is returned. It takes the place of Read and has its
+	// errors; what is wrong with the file is a WriteError. What the file holds after an error is worth nothing.
+	CopyTo(to *os.File, moved func(n int64) error) error
 }
 
 // Claim is a Run of which the store holds something.

@@ -36,6 +36,15 @@ func (e *StoreError) Error() string { return e.Doing + ": " + e.Words }
 // Unwrap returns what the driver got.
 func (e *StoreError) Unwrap() error { return e.Err }
 
+// WriteError is an error of the file or writer that content was written to. All others are of what was read.
+type WriteError struct{ Err error }
+
+// Error returns the error of the writer.
+func (e *WriteError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error of the writer.
+func (e *WriteError) Unwrap() error { return e.Err }
+
 // IsPassing tells whether err is of a store, and may be gone a little later.
 func IsPassing(err error) bool {
 	var failed *StoreError

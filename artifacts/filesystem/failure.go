@@ -65,7 +65,7 @@ func words(err error) string {
 
 // told tells errors of content from those of the file that it was copied to.
 func told(err error) error {
-	var store *stream.WriteError
+	var store *artifacts.WriteError
 	if errors.As(err, &store) {
 		return store.Err
 	}
@@ -85,6 +85,11 @@ func (r reading) Read(p []byte) (int, error) {
 		err = failure(r.doing, err)
 	}
 	return n, err
+}
+
+// File returns the file, which may be copied in place of being read.
+func (r reading) File() (*os.File, func(n int64) error) {
+	return r.file, func(int64) error { return nil }
 }
 
 // Close closes the file.

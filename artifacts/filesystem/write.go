@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kruntimes.io/kruntimes/artifacts"
+	"kruntimes.io/kruntimes/artifacts/internal/filecopy"
 	"kruntimes.io/kruntimes/artifacts/internal/stream"
 )
 
@@ -33,7 +35,7 @@ func write(ctx context.Context, at *os.Root, content io.Reader, maxBytes int64) 
 		return written{}, absent(err)
 	}
 	w := written{name: unfinishedDirectory + "/" + rand.Text()}
-	f, err := at.OpenFile(w.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	f, err := at.OpenFile(w.name, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
 		return written{}, absent(err)
 	}
@@ -48,18 +50,33 @@ func write(ctx context.Context, at *os.Root, content io.Reader, maxBytes int64) 
 	return w, nil
 }
 
-func (w *written) fill(f *os.File, content io.Reader) (err error) {
-	if w.size, w.digest, err = stream.Copy(f, content); err != nil {
+func (w *written) fill(f *os.File, content artifacts.FileContent) error {
+	if err := w.copy(f, content); err != nil {
 		return told(err)
-	}
-	if err := f.Sync(); err != nil {
-		return err
 	}
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	w.at = metav1.NewTime(info.ModTime().UTC())
+	return nil
+}
+
+// copy writes content, until it is on the disk.
+func (w *written) copy(f *os.File, content artifacts.FileContent) error {
+	size, sum, err := filecopy.Copy(f, content, f.Sync)
+	if err == nil {
+		w.size, w.digest = size, artifacts.Digest(sum)
+	}
+	if !errors.Is(err, filecopy.ErrUnsupported) {
+		return err
+	}
+	if w.size, w.digest, err = stream.Copy(f, content); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return &artifacts.WriteError{Err: err}
+	}
 	return nil
 }
 

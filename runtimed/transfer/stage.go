@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/artifacts"
 	"kruntimes.io/kruntimes/artifacts/archive"
 	"kruntimes.io/kruntimes/runtimed/opening"
 	"kruntimes.io/kruntimes/runtimed/removal"
@@ -70,7 +71,7 @@ func (m *Mover) stage(ctx context.Context, s Staging, input corev1alpha1.Artifac
 	if input.Artifact.Type == corev1alpha1.ArtifactDirectory {
 		receive = m.receiveDirectory
 	}
-	err = receive(ctx, s.Private, moved.reader(content))
+	err = receive(ctx, s.Private, content, moved)
 	if err := errors.Join(err, local(content.Close())); err != nil {
 		return errors.Join(err, local(removal.Remove(s.Private, incomingName)))
 	}
@@ -107,23 +108,44 @@ func (m *Mover) open(ctx context.Context, namespaceUID types.UID, ref corev1alph
 }
 
 // receiveFile writes content to the private directory.
-func (m *Mover) receiveFile(_ context.Context, private *os.Root, content io.Reader) error {
-	f, err := private.OpenFile(incomingName, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+func (m *Mover) receiveFile(_ context.Context, private *os.Root, content io.Reader, moved *meter) error {
+	f, err := private.OpenFile(incomingName, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return local(err)
 	}
-	err = copyBounded(f, content, m.Limits.MaxBytes)
+	if c, ok := content.(artifacts.FileCopier); ok {
+		err = copyFileBounded(f, c, m.Limits.MaxBytes, moved)
+	} else {
+		err = copyBounded(f, moved.reader(content), m.Limits.MaxBytes)
+	}
 	if err == nil {
 		err = local(f.Chmod(0o644)) // whatever the umask says
 	}
 	return errors.Join(err, local(f.Close()))
 }
 
+// copyFileBounded copies all of from, which lies in a file of the store's.
+func copyFileBounded(to *os.File, from artifacts.FileCopier, limit int64, moved *meter) error {
+	var size int64
+	err := from.CopyTo(to, func(n int64) error {
+		if size += n; size > limit {
+			return errBeyond(limit)
+		}
+		return moved.count(n)
+	})
+	if errors.As(err, new(*artifacts.WriteError)) {
+		return local(err)
+	}
+	return err
+}
+
+func errBeyond(limit int64) error { return local(fmt.Errorf("it has more than %d bytes", limit)) }
+
 // copyBounded copies all of from, which is the store's.
 func copyBounded(to io.Writer, from io.Reader, limit int64) error {
 	n, err := io.CopyBuffer(localWriter{to}, io.LimitReader(from, limit+1), make([]byte, chunk))
 	if err == nil && n > limit {
-		err = local(fmt.Errorf("it has more than %d bytes", limit))
+		err = errBeyond(limit)
 	}
 	return err
 }
@@ -137,7 +159,7 @@ func (w localWriter) Write(p []byte) (int, error) {
 }
 
 // receiveDirectory unpacks content in the private directory.
-func (m *Mover) receiveDirectory(ctx context.Context, private *os.Root, content io.Reader) error {
+func (m *Mover) receiveDirectory(ctx context.Context, private *os.Root, content io.Reader, moved *meter) error {
 	if err := private.Mkdir(incomingName, 0o755); err != nil {
 		return local(err)
 	}
@@ -145,7 +167,7 @@ func (m *Mover) receiveDirectory(ctx context.Context, private *os.Root, content 
 	if err != nil {
 		return local(err)
 	}
-	from := &remembering{from: content}
+	from := &remembering{from: moved.reader(content)}
 	err = archive.Extract(ctx, from, dir, archive.ExtractOptions{MaxBytes: m.Limits.MaxBytes, MaxEntries: maxEntries})
 	if err == nil {
 		err = local(dir.Chmod(".", 0o755)) // whatever the umask says

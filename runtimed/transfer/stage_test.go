@@ -245,7 +245,7 @@ func TestStageRefuses(t *testing.T) {
 	}
 }
 
-// breaking is a store whose content breaks off at first.
+// breaking is a store whose content breaks off at first, and can only be read.
 type breaking struct {
 	artifacts.Store
 	times int
@@ -253,14 +253,17 @@ type breaking struct {
 
 func (b *breaking) Open(ctx context.Context, ref corev1alpha1.ArtifactRef) (io.ReadCloser, error) {
 	content, err := b.Store.Open(ctx, ref)
-	if b.times--; err != nil || b.times < 0 {
-		return content, err
+	if err != nil {
+		return nil, err
 	}
-	cut := io.MultiReader(io.LimitReader(content, 1), failing{})
+	read := io.Reader(content)
+	if b.times--; b.times >= 0 {
+		read = io.MultiReader(io.LimitReader(content, 1), failing{})
+	}
 	return struct {
 		io.Reader
 		io.Closer
-	}{cut, content}, nil
+	}{read, content}, nil
 }
 
 type failing struct{}
@@ -322,4 +325,24 @@ type calling struct{ call func() }
 func (c *calling) Read([]byte) (int, error) {
 	c.call()
 	return 0, io.EOF
+}
+
+// TestStageBounds stages more than this runtimed takes, though the store holds it: read, and copied from file to file.
+func TestStageBounds(t *testing.T) {
+	s := newScene(t)
+	ref := s.collect(map[string]string{"file": strings.Repeat("x", 1000)}, "file")["file"]
+	for name, store := range map[string]artifacts.Store{"copied": s.store, "read": &breaking{Store: s.store}} {
+		mover := (&scene{t: t, dir: s.dir, store: store, clock: s.clock}).mover()
+		mover.Limits.MaxBytes = 999
+		d := newDesk(t)
+		err := mover.Stage(t.Context(), Staging{
+			NamespaceUID: namespace, Inputs: []corev1alpha1.ArtifactInput{input(ref, "f")}, Work: d.work, Private: d.private,
+		})
+		if want := `staging "f": it has more than 999 bytes`; textOf(err) != want {
+			t.Errorf("%s: want %q, got %v", name, want, err)
+		}
+		if diff := cmp.Diff(map[string]string{}, d.tree(t)); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", name, diff)
+		}
+	}
 }

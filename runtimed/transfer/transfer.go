@@ -7,10 +7,12 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -194,17 +196,40 @@ type meteredReader struct {
 
 func (r *meteredReader) Read(p []byte) (int, error) {
 	n, err := r.from.Read(p)
-	r.meter.mu.Lock()
-	defer r.meter.mu.Unlock()
-	if r.meter.isCut {
-		return 0, errCut
+	if cut := r.meter.count(int64(n)); cut != nil {
+		return 0, cut
 	}
-	r.meter.moved += int64(n)
 	return n, err
+}
+
+// count counts what has moved without being read.
+func (m *meter) count(n int64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.isCut {
+		return errCut
+	}
+	m.moved += n
+	return nil
+}
+
+// File returns the file that is read, if there is one: what is copied from it counts as well.
+func (r *meteredReader) File() (*os.File, func(n int64) error) {
+	if c, ok := r.from.(artifacts.FileContent); ok {
+		from, moved := c.File()
+		return from, func(n int64) error { return cmp.Or(r.meter.count(n), moved(n)) }
+	}
+	return nil, nil
 }
 
 // content is what is read to be stored: its errors are not the store's.
 type content struct{ from io.Reader }
+
+// File returns the file, if what is stored is one.
+func (c content) File() (*os.File, func(n int64) error) {
+	from, _ := c.from.(*os.File)
+	return from, func(int64) error { return nil }
+}
 
 func (c content) Read(p []byte) (int, error) {
 	n, err := c.from.Read(p)

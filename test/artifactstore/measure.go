@@ -94,13 +94,21 @@ func peak(b *testing.B) (kib int64) {
 
 // Write copies into a new file, until it is on the disk, and removes it.
 func Write(path string, content io.Reader) error {
+	return WriteWith(path, func(f *os.File) error {
+		_, err := io.Copy(f, content)
+		return err
+	})
+}
+
+// WriteWith is Write for what copies itself into a file.
+func WriteWith(path string, fill func(f *os.File) error) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
 	defer os.Remove(path)
 	defer f.Close()
-	if _, err := io.Copy(f, content); err != nil {
+	if err := fill(f); err != nil {
 		return err
 	}
 	return f.Sync()

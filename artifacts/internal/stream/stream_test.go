@@ -61,7 +61,7 @@ func TestCopyTellsErrorsApart(t *testing.T) {
 	content := bytes.Repeat([]byte("x"), 3<<20)
 	full := errors.New("full")
 	_, _, err := stream.Copy(&breaking{left: 2 << 20, err: full}, bytes.NewReader(content))
-	var write *stream.WriteError
+	var write *artifacts.WriteError
 	if !errors.Is(err, full) || !errors.As(err, &write) {
 		t.Errorf("got %v, want a WriteError of %v", err, full)
 	}
