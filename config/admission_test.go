@@ -216,33 +216,6 @@ func TestAllWebhooksAreReachedAlike(t *testing.T) {
 	}
 }
 
-// TestOnlyAdmissionBringsWebhooks keeps them out of installations whose manager does not answer.
-func TestOnlyAdmissionBringsWebhooks(t *testing.T) {
-	components, err := tree.ReadDir("components")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var bring []string
-	for _, component := range components {
-		files, err := tree.ReadDir("components/" + component.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range files {
-			content, err := tree.ReadFile("components/" + component.Name() + "/" + file.Name())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if text := string(content); strings.Contains(text, KindWebhooks) || strings.Contains(text, "../webhook") {
-				bring = append(bring, component.Name())
-			}
-		}
-	}
-	if diff := cmp.Diff([]string{"admission"}, bring); diff != "" {
-		t.Errorf("components with webhooks (-want +got):\n%s", diff)
-	}
-}
-
 func TestReachWebhooksAt(t *testing.T) {
 	got := map[string]admissionregistrationv1.WebhookClientConfig{}
 	for _, u := range render(t, OverlayDev) {

@@ -2,26 +2,31 @@ package config
 
 import (
 	"fmt"
+	"io/fs"
 	"path"
+	"strings"
 )
 
-// definitions is where the CustomResourceDefinitions lie.
+// definitions is where the CustomResourceDefinitions lie, in a folder for each group.
 const definitions = "crd/bases"
 
 // Definitions returns the CustomResourceDefinitions of all kinds, one YAML document each, so that a file can be checked
 // without a cluster.
 func Definitions() ([][]byte, error) {
-	entries, err := tree.ReadDir(definitions)
-	if err != nil {
-		return nil, fmt.Errorf("listing the definitions: %w", err)
-	}
-	all := make([][]byte, 0, len(entries))
-	for _, entry := range entries {
-		content, err := tree.ReadFile(path.Join(definitions, entry.Name()))
+	var all [][]byte
+	err := fs.WalkDir(tree, definitions, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || !strings.Contains(path.Base(file), "kruntimes.io_") {
+			return err
+		}
+		content, err := tree.ReadFile(file)
 		if err != nil {
-			return nil, fmt.Errorf("reading a definition: %w", err)
+			return err
 		}
 		all = append(all, content)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the definitions: %w", err)
 	}
 	return all, nil
 }

@@ -37,7 +37,7 @@ const (
 	WorkflowValidityWebhooks = "kruntimes-workflow-validity"
 )
 
-//go:embed certmanager clusterscope components crd default dev flowcontrol manager namespace policy rbac samples scheduler webhook
+//go:embed certmanager clusterscope components crd default dev manager namespace overlays policy rbac samples scheduler webhook webhooknames
 var tree embed.FS
 
 // Render builds one overlay of the embedded tree and returns its objects as YAML documents.

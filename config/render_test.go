@@ -74,6 +74,7 @@ func TestRenderInstallsAllKinds(t *testing.T) {
 		"CustomResourceDefinition/actions.workflows.kruntimes.io",
 		"CustomResourceDefinition/runs.kruntimes.io", "CustomResourceDefinition/runtimes.kruntimes.io",
 		"CustomResourceDefinition/workflowruns.workflows.kruntimes.io", "CustomResourceDefinition/workflows.workflows.kruntimes.io",
+		"ValidatingAdmissionPolicy/kruntimes-workspace-group", "ValidatingAdmissionPolicyBinding/kruntimes-workspace-group",
 		"FlowSchema/kruntimes-components", "Namespace/kruntimes-system",
 		"Role/kruntimes-system/kruntimes-leader-election", "RoleBinding/kruntimes-system/kruntimes-leader-election",
 		"ServiceAccount/kruntimes-system/kruntimes-manager", "ServiceAccount/kruntimes-system/kruntimes-scheduler",

@@ -12,8 +12,10 @@ generate-deepcopy: $(call tool,controller-gen)
 # hack/crds strips the descriptions below embedded Kubernetes types and refuses a CRD that client-side apply cannot carry.
 .PHONY: generate-crds
 generate-crds: $(call tool,controller-gen)
-	$(BIN)/tools/controller-gen crd:generateEmbeddedObjectMeta=true paths=./apis/... output:crd:dir=config/crd/bases
-	$(GO) run ./hack/crds config/crd/bases/*.yaml
+	for group in core workspaces workflows; do \
+		$(BIN)/tools/controller-gen crd:generateEmbeddedObjectMeta=true paths=./apis/$$group/... output:crd:dir=config/crd/bases/$$group; \
+	done
+	$(GO) run ./hack/crds config/crd/bases/*/*kruntimes.io_*.yaml
 
 .PHONY: generate-proto
 generate-proto: $(foreach t,buf protoc-gen-go protoc-gen-go-grpc,$(call tool,$(t)))

@@ -27,7 +27,7 @@ import (
 // RunPath is where the API server asks about Runs that name a workspace.
 const RunPath = "/validate-kruntimes-io-v1alpha1-run"
 
-// The API server waits 5 s for an answer (config/webhook). One read and one review, or two reads, have to fit in with time
+// The API server waits 5 s for an answer (config/webhook/workspaces). One read and one review, or two reads, have to fit in with time
 // to spare: an answer that comes too late refuses the Run as well, but tells its caller nothing.
 const (
 	readTimeout   = 2 * time.Second

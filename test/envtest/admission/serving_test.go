@@ -96,7 +96,7 @@ func TestAManagerWithoutACertificateEnds(t *testing.T) {
 // TestWithoutTheGroupWorkspacesAreRefused tries the policy of installations without the workspaces group.
 func TestWithoutTheGroupWorkspacesAreRefused(t *testing.T) {
 	ns := shared.Namespace(t)
-	file, err := os.Open("../../../config/components/core-only/no_workspaces.yaml")
+	file, err := os.Open("../../../config/policy/workspace_group.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
