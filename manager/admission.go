@@ -118,6 +118,7 @@ func addAdmission(ctx context.Context, mgr ctrl.Manager, options AdmissionOption
 		Handler:        &webhooks.RunHandler{Live: mgr.GetAPIReader(), Reviews: mgr.GetClient(), Controller: user, Role: options.UserRole},
 		LogConstructor: webhooks.Log(logr.FromContextOrDiscard(ctx)),
 	})
+	server.Register(webhooks.MarkPath, webhooks.NewMarker(logr.FromContextOrDiscard(ctx)))
 	if err := mgr.AddReadyzCheck("admission", server.StartedChecker()); err != nil {
 		return fmt.Errorf("adding the readiness probe of admission: %w", err)
 	}

@@ -57,6 +57,7 @@ func TestHandle(t *testing.T) {
 		// want are the fields and words of the causes. Empty: it is admitted.
 		want []string
 	}{
+		"a WorkflowRun of a call, which is not looked at":  {kind: "WorkflowRun", after: strings.Replace(circle, "name: d", "name: d, labels: {workflows.kruntimes.io/workflow-run-uid: u}", 1)},
 		"a Workflow that works":                            {kind: "Workflow", after: good},
 		"what is called need not be there":                 {kind: "Workflow", after: calling},
 		"nor for a WorkflowRun":                            {kind: "WorkflowRun", after: calling},

@@ -8,6 +8,11 @@ const (
 	// Readers: the selectors of the Deployment and of the scale subresource, scheduler, krt.
 	LabelRuntime = "kruntimes.io/runtime"
 
+	// LabelNamesWorkspace marks Runs with spec.workspace where the API server cannot look into the spec before it asks the
+	// manager: in installations by OLM. Writer: the manager, asked while the Run is created. Value: "true". Readers: the
+	// selector of the webhook, and a policy that refuses Runs with a workspace and without the mark.
+	LabelNamesWorkspace = "kruntimes.io/names-workspace"
+
 	// LabelManagedBy is the well-known label that says which application looks after an object. Writers: the controllers of
 	// kruntimes, on everything that they make. Readers: the cache of the manager, krt.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
