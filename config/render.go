@@ -6,6 +6,8 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"path"
+	"slices"
 
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
@@ -18,6 +20,28 @@ const (
 	// OverlayDev is OverlayDefault without the Deployments of manager and scheduler.
 	OverlayDev = "dev"
 )
+
+// Overlay returns the overlay with the given groups: core, core and workspaces, or all three.
+func Overlay(enabled []string) string { return path.Join("overlays", folder(enabled)) }
+
+// DevOverlay is Overlay without the Deployments of manager and scheduler.
+func DevOverlay(enabled []string) string {
+	if slices.Contains(enabled, "workflows") {
+		return OverlayDev
+	}
+	return path.Join(OverlayDev, folder(enabled))
+}
+
+// folder is how the overlay of a set of groups is called.
+func folder(enabled []string) string {
+	switch {
+	case slices.Contains(enabled, "workflows"):
+		return "all"
+	case slices.Contains(enabled, "workspaces"):
+		return "core-workspaces"
+	}
+	return "core"
+}
 
 // Names of what the overlays install.
 const (

@@ -58,17 +58,11 @@ func (c *Cluster) webhookAddress() string {
 	return net.JoinHostPort(loopback, strconv.Itoa(c.webhookPort))
 }
 
-// adaptAdmission makes the API server ask the manager of this cluster, or nobody where there is none, and nothing that is not
-// answered.
+// adaptAdmission makes the API server ask the manager of this cluster, or nobody where there is none.
 func (c *Cluster) adaptAdmission(objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	isWebhooks := func(object *unstructured.Unstructured) bool { return object.GetKind() == config.KindWebhooks }
 	if !c.options.hasAdmission() {
 		return slices.DeleteFunc(objects, isWebhooks), nil
-	}
-	if !slices.Contains(c.options.Groups, groups.Workflows) {
-		objects = slices.DeleteFunc(objects, func(object *unstructured.Unstructured) bool {
-			return isWebhooks(object) && object.GetName() == config.WorkflowValidityWebhooks
-		})
 	}
 	port, err := ports.Free()
 	if err != nil {

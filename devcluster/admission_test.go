@@ -22,12 +22,12 @@ func TestOnlyWhatIsAnsweredIsAsked(t *testing.T) {
 		"core alone":           {Options{Groups: []string{groups.Core}}, nil},
 		"nothing that is ours": {Options{Groups: groups.All(), WithoutProduct: true}, nil},
 	}
-	manifests, err := config.Render(config.OverlayDev)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			manifests, err := config.Render(config.DevOverlay(tc.options.Groups))
+			if err != nil {
+				t.Fatal(err)
+			}
 			objects, err := decode(manifests)
 			if err != nil {
 				t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 
 // install creates what a real cluster gets from the same manifests: kinds first, then namespaces, then the rest.
 func (c *Cluster) install(ctx context.Context) error {
-	manifests, err := config.Render(config.OverlayDev)
+	manifests, err := config.Render(config.DevOverlay(c.options.Groups))
 	if err != nil {
 		return err
 	}

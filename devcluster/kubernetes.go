@@ -93,6 +93,11 @@ func choosePort(wanted int) (int, error) {
 
 func (c *Cluster) tryAPIServer(ctx context.Context, port int) error {
 	command := c.dirs.apiServerCommand(c.binary(controlplane.APIServer), port)
+	audit, err := c.auditArguments()
+	if err != nil {
+		return err
+	}
+	command.Args = append(command.Args, audit...)
 	p, err := c.spawn(PartAPIServer, command)
 	if err != nil {
 		return err
@@ -120,6 +125,20 @@ func (c *Cluster) tryAPIServer(ctx context.Context, port int) error {
 		return err
 	}
 	return c.add(p)
+}
+
+// auditPolicy notes who asked for what, once the answer is known; of requests that take long, at their beginning as well.
+const auditPolicy = `{"apiVersion":"audit.k8s.io/v1","kind":"Policy","omitStages":["RequestReceived"],"rules":[{"level":"Metadata"}]}`
+
+// auditArguments let the API server note requests, where that is wanted.
+func (c *Cluster) auditArguments() ([]string, error) {
+	if c.options.AuditLog == "" {
+		return nil, nil
+	}
+	if err := writeFile(c.dirs.auditPolicy(), []byte(auditPolicy)); err != nil {
+		return nil, fmt.Errorf("writing the audit policy: %w", err)
+	}
+	return []string{"--audit-policy-file=" + c.dirs.auditPolicy(), "--audit-log-path=" + c.options.AuditLog, "--audit-log-mode=blocking"}, nil
 }
 
 func (c *Cluster) waitForAPIServer(ctx context.Context, config *rest.Config, p *part) error {

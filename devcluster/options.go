@@ -27,8 +27,11 @@ type Options struct {
 	// WithoutProduct leaves manager and scheduler out: a cluster that knows the kinds of kruntimes but does nothing
 	// with their objects.
 	WithoutProduct bool
-	// Groups are the API groups that the manager serves. Default: all.
+	// Groups are the enabled API groups; kinds of others are not installed. Default: all.
 	Groups []string
+	// AuditLog is a file in which the API server notes every request, one JSON document per line, without their content: who
+	// asked for what, and what came of it. Default: none.
+	AuditLog string
 	// ManagerConfigFile holds the manager's configuration. Default: none, and so the manager's own defaults.
 	ManagerConfigFile string
 	// Binaries are the programs that the cluster runs.
@@ -97,6 +100,11 @@ func (o *Options) complete() error {
 		return fmt.Errorf("resolving the state directory: %w", err)
 	}
 	o.StateDir = absolute
+	if o.AuditLog != "" {
+		if o.AuditLog, err = filepath.Abs(o.AuditLog); err != nil {
+			return fmt.Errorf("resolving the file of the audit log: %w", err)
+		}
+	}
 	if o.ManagerConfigFile != "" {
 		if o.ManagerConfigFile, err = filepath.Abs(o.ManagerConfigFile); err != nil {
 			return fmt.Errorf("resolving the manager's configuration file: %w", err)

@@ -117,3 +117,4 @@ func (d dirs) kubeconfig() string              { return filepath.Join(d.state, "
 func (d dirs) pods() string                    { return filepath.Join(d.sockets, "pods") }
 func (d dirs) volumes() string                 { return filepath.Join(d.state, "volumes") }
 func (d dirs) kubeletConfig() string           { return filepath.Join(d.state, "kubelet.json") }
+func (d dirs) auditPolicy() string             { return filepath.Join(d.state, "audit-policy.json") }

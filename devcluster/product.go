@@ -62,9 +62,9 @@ func (c *Cluster) components() []component {
 		},
 		{
 			part: PartScheduler, account: config.SchedulerServiceAccount, binary: c.options.Binaries.Scheduler,
-			args: []string{"--metrics-address=" + off, "--health-address=" + off},
+			args: []string{"--groups=" + strings.Join(groups, ","), "--metrics-address=" + off, "--health-address=" + off},
 			inside: func(ctx context.Context, api *rest.Config) error {
-				return scheduler.Run(ctx, scheduler.Options{Config: api, HealthAddress: off})
+				return scheduler.Run(ctx, scheduler.Options{Config: api, Groups: groups, HealthAddress: off})
 			},
 		},
 	}
