@@ -40,22 +40,20 @@ const (
 	Kubelet Binary = "kubelet"
 	// Proxy is kube-proxy, which routes the addresses of Services.
 	Proxy Binary = "kube-proxy"
-	// Kubectl is the command line of Kubernetes.
-	Kubectl Binary = "kubectl"
 )
 
 // All returns every program that devcluster runs.
 func All() []Binary { return []Binary{Etcd, APIServer, ControllerManager} }
 
 // Node returns what a cluster with a real node runs besides All. Only who asks for these has them built.
-func Node() []Binary { return []Binary{Scheduler, Kubelet, Proxy, Kubectl} }
+func Node() []Binary { return []Binary{Scheduler, Kubelet, Proxy} }
 
 // packageOf returns the Go package that a program is built from.
 func packageOf(b Binary) (string, error) {
 	switch b {
 	case Etcd:
 		return "go.etcd.io/etcd/server/v3", nil
-	case APIServer, ControllerManager, Scheduler, Kubelet, Proxy, Kubectl:
+	case APIServer, ControllerManager, Scheduler, Kubelet, Proxy:
 		return "k8s.io/kubernetes/cmd/" + string(b), nil
 	default:
 		return "", fmt.Errorf("unknown control plane program %q", b)
