@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 before=$(mktemp -d)
 trap 'rm -rf "$before"' EXIT
 
-generated=(apis config/crd/bases docs/metrics.md)
+generated=(apis config/crd/bases docs/metrics.md bundle bundle.Dockerfile config/selfinstall/policies.yaml)
 for path in "${generated[@]}"; do
 	mkdir -p "$before/$(dirname "$path")"
 	cp -R "$path" "$before/$path"

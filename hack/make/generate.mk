@@ -3,7 +3,7 @@
 ##@ Generate
 
 .PHONY: generate
-generate: generate-deepcopy generate-crds generate-proto generate-metrics ## Regenerate deep copies, CRDs, gRPC code and the page of metrics in place.
+generate: generate-deepcopy generate-crds generate-proto generate-metrics bundle ## Regenerate deep copies, CRDs, gRPC code, the page of metrics and the bundle in place.
 
 .PHONY: generate-deepcopy
 generate-deepcopy: $(call tool,controller-gen)

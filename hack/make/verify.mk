@@ -7,7 +7,7 @@ lint: $(call tool,golangci-lint) ## Run the linters of .golangci.yml.
 	$(BIN)/tools/golangci-lint run
 
 .PHONY: verify
-verify: verify-generated verify-modules verify-rooms verify-docs verify-sizes verify-scripts ## Check that generated files, modules, rooms, docs and sizes are in order.
+verify: verify-generated verify-modules verify-rooms verify-docs verify-sizes verify-scripts verify-bundle ## Check that generated files, modules, rooms, docs and sizes are in order.
 
 .PHONY: verify-generated
 verify-generated: ## Regenerate in place and fail, with the diff, if anything changed.

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+// input is everything that a bundle is made of.
+type input struct {
+	// base is what people wrote of the ClusterServiceVersion.
+	base *unstructured.Unstructured
+	// rendered are the objects of config/olm, samples those of config/samples.
+	rendered, samples []*unstructured.Unstructured
+	// icon is an SVG, scorecard the configuration of tests.
+	icon, scorecard []byte
+}
+
+// read collects the input below the root of the tree.
+func read(root string) (in input, err error) {
+	path := func(name string) string { return filepath.Join(root, "config", filepath.FromSlash(name)) }
+	base, err := os.ReadFile(path("manifests/bases/kruntimes.clusterserviceversion.yaml"))
+	if err != nil {
+		return in, err
+	}
+	bases, err := decode(base)
+	if err != nil {
+		return in, err
+	}
+	in.base = bases[0]
+	if in.icon, err = os.ReadFile(path("manifests/icon.svg")); err != nil {
+		return in, err
+	}
+	if in.scorecard, err = os.ReadFile(path("scorecard/config.yaml")); err != nil {
+		return in, err
+	}
+	if in.rendered, err = render(path("olm")); err != nil {
+		return in, err
+	}
+	in.samples, err = render(path("samples"))
+	return in, err
+}
+
+// render builds a kustomization.
+func render(dir string) ([]*unstructured.Unstructured, error) {
+	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		return nil, fmt.Errorf("rendering %s: %w", dir, err)
+	}
+	manifests, err := made.AsYaml()
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s: %w", dir, err)
+	}
+	return decode(manifests)
+}
+
+// decode returns the objects of YAML documents. There is at least one.
+func decode(manifests []byte) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(object)
+		switch {
+		case errors.Is(err, io.EOF) && len(objects) > 0:
+			return objects, nil
+		case err != nil:
+			return nil, fmt.Errorf("decoding manifests: %w", err)
+		}
+		objects = append(objects, object)
+	}
+}
