@@ -1,7 +1,6 @@
 package config
 
 import (
-	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -12,44 +11,12 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
-	"sigs.k8s.io/yaml"
 )
 
 // renderWith renders the default overlay as it is after "kustomize edit add component ../components/<component>".
 func renderWith(t *testing.T, component string) []unstructured.Unstructured {
 	t.Helper()
-	disk := filesys.MakeFsInMemory()
-	if err := copyTree(disk); err != nil {
-		t.Fatal(err)
-	}
-	file := path.Join(OverlayDefault, "kustomization.yaml")
-	raw, err := disk.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var overlay map[string]any
-	if err := yaml.Unmarshal(raw, &overlay); err != nil {
-		t.Fatal(err)
-	}
-	components, _ := overlay["components"].([]any)
-	overlay["components"] = append(components, "../components/"+component)
-	if raw, err = yaml.Marshal(overlay); err != nil {
-		t.Fatal(err)
-	}
-	if err := disk.WriteFile(file, raw); err != nil {
-		t.Fatal(err)
-	}
-	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(disk, OverlayDefault)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := rendered.AsYaml()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return parse(t, out)
+	return parse(t, build(t, OverlayDefault, func(k kustomization) { k.add("components", "../components/"+component) }))
 }
 
 // scrape is a port of a container that a ServiceMonitor leads to.

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -159,40 +158,6 @@ func TestRolesHaveNoWildcardAndOnlyTheControlPlaneGoverns(t *testing.T) {
 	slices.Sort(tellers)
 	if diff := cmp.Diff([]string{"kruntimes-manager", "kruntimes-scheduler"}, tellers); diff != "" {
 		t.Errorf("roles that write events in every namespace (-want +got):\n%s", diff)
-	}
-}
-
-func TestBindingsNameWhatExists(t *testing.T) {
-	objects := render(t, OverlayDefault)
-	accounts := map[string]bool{}
-	for _, u := range objects {
-		if u.GetKind() == "ServiceAccount" {
-			accounts[u.GetNamespace()+"/"+u.GetName()] = true
-		}
-	}
-	roles := typed[rbacv1.ClusterRole](t, objects, "ClusterRole")
-	for name, binding := range typed[rbacv1.ClusterRoleBinding](t, objects, "ClusterRoleBinding") {
-		if roles[binding.RoleRef.Name] == nil {
-			t.Errorf("%s binds %s, which is not there", name, binding.RoleRef.Name)
-		}
-		for _, s := range binding.Subjects {
-			if !accounts[s.Namespace+"/"+s.Name] {
-				t.Errorf("%s binds to %s/%s, which is not there", name, s.Namespace, s.Name)
-			}
-		}
-	}
-	policies := typed[admissionregistrationv1.ValidatingAdmissionPolicy](t, objects, "ValidatingAdmissionPolicy")
-	for name, binding := range typed[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, objects, "ValidatingAdmissionPolicyBinding") {
-		if policies[binding.Spec.PolicyName] == nil {
-			t.Errorf("%s binds policy %s, which is not there", name, binding.Spec.PolicyName)
-		}
-	}
-	for name, binding := range typed[rbacv1.RoleBinding](t, objects, "RoleBinding") {
-		for _, s := range binding.Subjects {
-			if !accounts[s.Namespace+"/"+s.Name] {
-				t.Errorf("%s binds to %s/%s, which is not there", name, s.Namespace, s.Name)
-			}
-		}
 	}
 }
 
