@@ -6,6 +6,8 @@ UNIT = $$($(GO) list ./... | grep -v '^$(MODULE)/test/')
 TESTFLAGS ?=
 # The S3 server that tests of artifacts start.
 export KRUNTIMES_S3SERVER ?= $(CURDIR)/$(BIN)/tools/versitygw
+# What makes certificates in tests, as cert-manager does.
+export KRUNTIMES_CERTMANAGER ?= $(CURDIR)/$(BIN)/tools/certmanager
 
 ##@ Test
 
@@ -21,7 +23,7 @@ test-race: s3server ## Run the unit tests under the race detector (needs a C com
 	CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) $(UNIT)
 
 .PHONY: test-integration
-test-integration: controlplane build s3server ## Run the suites against a real API server and etcd.
+test-integration: controlplane build s3server certmanager ## Run the suites against a real API server and etcd.
 	KUBEBUILDER_ASSETS="$$($(GO) run ./hack/controlplane)" $(GO) test -timeout 30m $(TESTFLAGS) $(INTEGRATION)
 
 .PHONY: controlplane
@@ -30,6 +32,9 @@ controlplane: ## Build the embedded control plane into its cache (minutes the fi
 
 .PHONY: s3server
 s3server: $(call tool,versitygw) ## Build the S3 server of the tests into bin/tools.
+
+.PHONY: certmanager
+certmanager: $(call tool,certmanager) ## Build the program that runs the controllers of cert-manager in tests into bin/tools.
 
 .PHONY: demo
 demo: controlplane build ## Start a control plane, run the examples and 50 Runs at once, print what came of them.

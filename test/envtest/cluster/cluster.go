@@ -52,14 +52,27 @@ type Cluster struct {
 
 // MustStart starts a control plane and panics where it cannot, which ends the test binary with a failure.
 func MustStart() *Cluster {
-	c, err := start()
+	c, err := start(nil)
+	if err == nil {
+		err = c.installed()
+	}
 	if err != nil {
 		panic(err)
 	}
 	return c
 }
 
-func start() (*Cluster, error) {
+// MustStartBare is MustStart with nothing installed, for suites that install themselves what they try. The arguments are
+// further ones of the API server, by name and without dashes.
+func MustStartBare(arguments map[string]string) *Cluster {
+	c, err := start(arguments)
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+func start(arguments map[string]string) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startDeadline)
 	defer cancel()
 	assets, err := controlplane.Ensure(ctx, controlplane.EnsureOptions{
@@ -68,6 +81,9 @@ func start() (*Cluster, error) {
 		return nil, fmt.Errorf("providing the control plane's binaries: %w", err)
 	}
 	c := &Cluster{env: &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: startTimeout}}
+	for name, value := range arguments {
+		c.env.ControlPlane.GetAPIServer().Configure().Append(name, value)
+	}
 	cfg, err := c.env.Start()
 	if err != nil {
 		return nil, fmt.Errorf("starting the control plane: %w", err)
@@ -77,13 +93,20 @@ func start() (*Cluster, error) {
 	if c.admission, err = newAdmission(); err == nil {
 		c.admin, err = client.New(cfg, client.Options{Scheme: Scheme()})
 	}
-	if err == nil {
-		err = c.install(ctx)
-	}
 	if err != nil {
 		return nil, errors.Join(err, c.env.Stop())
 	}
 	return c, nil
+}
+
+// installed installs the dev overlay, and stops the control plane where that fails.
+func (c *Cluster) installed() error {
+	ctx, cancel := context.WithTimeout(context.Background(), startDeadline)
+	defer cancel()
+	if err := c.install(ctx); err != nil {
+		return errors.Join(err, c.env.Stop())
+	}
+	return nil
 }
 
 // Stop ends the control plane. It panics where a process stays behind.
@@ -108,6 +131,9 @@ func Scheme() *runtime.Scheme {
 
 // Config is the administrator's. It is a copy: change what you like.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
+
+// Kubeconfig is a file with which a program reaches the API server as the administrator.
+func (c *Cluster) Kubeconfig() []byte { return c.env.KubeConfig }
 
 // Admin is an uncached client of the administrator.
 func (c *Cluster) Admin() client.Client { return c.admin }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"testing"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -25,7 +26,7 @@ func (c *Cluster) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	objects, err := decode(manifests)
+	objects, err := Decode(manifests)
 	if err != nil {
 		return err
 	}
@@ -34,8 +35,8 @@ func (c *Cluster) install(ctx context.Context) error {
 			c.admission.webhooks[u.GetName()] = u
 			continue
 		}
-		if err := c.admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("test"), client.ForceOwnership); err != nil {
-			return fmt.Errorf("applying %s %s: %w", u.GetKind(), u.GetName(), err)
+		if err := c.apply(ctx, u); err != nil {
+			return err
 		}
 	}
 	if err := c.waitForDefinitions(ctx, objects); err != nil {
@@ -44,8 +45,27 @@ func (c *Cluster) install(ctx context.Context) error {
 	return c.waitForPolicies(ctx)
 }
 
-// decode returns the objects in an order in which they can be applied.
-func decode(manifests []byte) ([]*unstructured.Unstructured, error) {
+// apply applies a copy of an object, with force.
+func (c *Cluster) apply(ctx context.Context, object *unstructured.Unstructured) error {
+	err := c.admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner("test"), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("applying %s %s: %w", object.GetKind(), object.GetName(), err)
+	}
+	return nil
+}
+
+// Apply applies objects in their order, exactly as they are, or ends the test. An object is tried again until its kind is served.
+func (c *Cluster) Apply(tb testing.TB, objects []*unstructured.Unstructured) {
+	tb.Helper()
+	for _, object := range objects {
+		Eventually(tb, "the apply of "+object.GetKind()+" "+object.GetName(), func(ctx context.Context) (bool, error) {
+			return true, c.apply(ctx, object)
+		})
+	}
+}
+
+// Decode returns the objects of YAML documents in an order in which they can be applied.
+func Decode(manifests []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
 	for {
