@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -12,6 +13,8 @@ const (
 	maxMounts     = 64
 	maxVolumeName = 63
 	maxMountPath  = 512
+	maxVolumes    = 256
+	maxClaimName  = 253
 )
 
 // reservedVolume refuses the volumes that the Runtime controller makes, among them runtimed's token and state: it alone
@@ -67,6 +70,23 @@ func reserveMounts(template apiextensionsv1.JSONSchemaProps) error {
 		container.Properties["name"] = name
 		pod.Properties[kind] = list
 	}
+	return boundClaims(template)
+}
+
+// boundClaims bounds the volumes, and the names of claims in them to what names of claims can have.
+func boundClaims(template apiextensionsv1.JSONSchemaProps) error {
+	volumes := template.Properties["spec"].Properties["volumes"]
+	if volumes.Items == nil || volumes.Items.Schema == nil {
+		return errors.New("the schema of the template has no volumes")
+	}
+	claim, ok := volumes.Items.Schema.Properties["persistentVolumeClaim"]
+	if !ok {
+		return errors.New("the schema of volumes has no persistentVolumeClaim")
+	}
+	bound(&claim, "claimName", maxClaimName)
+	volumes.Items.Schema.Properties["persistentVolumeClaim"] = claim
+	volumes.MaxItems = new(int64(maxVolumes))
+	template.Properties["spec"].Properties["volumes"] = volumes
 	return nil
 }
 

@@ -72,11 +72,13 @@ type RunSpec struct {
 	// +optional
 	Affinity *Affinity `json:"affinity,omitempty"`
 
-	// artifactInputs are copied below the working directory before execution starts. Keyed by path. Immutable.
+	// artifactInputs are copied below the working directory before execution starts. Keyed by path; no path lies below that of
+	// a file. Immutable.
 	// +optional
 	// +listType=map
 	// +listMapKey=path
 	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule="self.all(f, f.artifact.type != 'File' || !self.exists(i, i.path.startsWith(f.path + '/')))",message="no path may lie below that of a file: choose another path for one of them"
 	ArtifactInputs []ArtifactInput `json:"artifactInputs,omitempty"`
 
 	// env is added to the environment of the execution. Keyed by name. Names that start with KRUNTIME_ are reserved. Immutable.

@@ -150,7 +150,10 @@ func TestRunSpec(t *testing.T) {
 		"an input in the reserved directory":     {input(good, ".kruntimes/x"), `spec.artifactInputs[0].path: Invalid value: ".kruntimes/x": path must not lie below .kruntimes, which is reserved`},
 		"an artifact outside of the store":       {input(ref("../secret"), "a"), `artifactInputs[0].artifact.location.filesystem.path`},
 		"an artifact with the wrong coordinates": {input(strings.Replace(good, "Filesystem", "S3", 1), "a"), `artifactInputs[0].artifact.location: Invalid value: location must hold the coordinates of the driver, and no others`},
-		"an input twice":                         {`{` + commandRun + `,"artifactInputs":[{"artifact":` + good + `,"path":"a"},{"artifact":` + good + `,"path":"a"}]}`, `spec.artifactInputs[1]: Duplicate value`},
+		"an input below a file": {`{` + commandRun + `,"artifactInputs":[{"artifact":` + good + `,"path":"a/b"},{"artifact":` + good + `,"path":"a"}]}`,
+			`spec.artifactInputs: Invalid value: no path may lie below that of a file: choose another path for one of them`},
+		"an input below a directory": {`{` + commandRun + `,"artifactInputs":[{"artifact":` + strings.Replace(good, `"File"`, `"Directory"`, 1) + `,"path":"a"},{"artifact":` + good + `,"path":"a/b"},{"artifact":` + good + `,"path":"ab"}]}`, ""},
+		"an input twice":             {`{` + commandRun + `,"artifactInputs":[{"artifact":` + good + `,"path":"a"},{"artifact":` + good + `,"path":"a"}]}`, `spec.artifactInputs[1]: Duplicate value`},
 
 		"affinity to everything":                        {affinity(`{"labelSelector":{},"topologyKey":"kruntimes.io/runtime-pod"}`), `labelSelector must not be empty: set matchLabels or matchExpressions`},
 		"affinity to another key":                       {affinity(`{"labelSelector":{"matchLabels":{"a":"b"}},"topologyKey":"kubernetes.io/hostname"}`), `topologyKey: Unsupported value`},

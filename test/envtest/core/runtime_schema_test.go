@@ -57,6 +57,8 @@ func TestRuntimeSpec(t *testing.T) {
 		"a store without a claim":          {with(`"artifactStore":{"filesystem":{}}`), `spec.artifactStore.filesystem.volumeClaimName: Required value`},
 		"a store in the workspace": {with(`"workspace":{"persistentVolumeClaim":{"claimName":"c"}},"artifactStore":{"filesystem":{"volumeClaimName":"c"}}`),
 			`spec.artifactStore: Invalid value: the claim of the artifact store must not be that of the workspace: every execution could read and change all artifacts`},
+		"a store in a volume of the template": {`{"template":{"spec":{` + runtime + `,"volumes":[{"name":"x","persistentVolumeClaim":{"claimName":"c"}}]}},"artifactStore":{"filesystem":{"volumeClaimName":"c"}}}`,
+			`spec.artifactStore: Invalid value: the claim of the artifact store must not be a volume of the template: every execution could read and change all artifacts`},
 		"an endpoint that is no URL": {with(`"artifactStore":{"s3":{"bucket":"abc","endpoint":"minio"}}`), `spec.artifactStore.s3.endpoint`},
 	})
 }
