@@ -106,11 +106,19 @@ func cachedObjects(options Options) map[client.Object]cache.ByObject {
 		maps.Copy(byObject, workflows.CacheByObject())
 		maps.Copy(byObject, definitions.CacheByObject())
 	}
+	if options.Policies.Install {
+		maps.Copy(byObject, policyCache())
+	}
 	return byObject
 }
 
 // setUp registers the controllers of the enabled groups, what tells of their work, and the probes.
 func setUp(ctx context.Context, mgr ctrl.Manager, options Options, configuration *Configuration) error {
+	if options.Policies.Install {
+		if err := addPolicies(ctx, mgr, options.Policies); err != nil {
+			return err
+		}
+	}
 	recorder, err := addRecorder(mgr, options.Config)
 	if err != nil {
 		return err

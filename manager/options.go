@@ -49,6 +49,8 @@ type Options struct {
 	ConfigFile string
 	// Admission says where and how the API server is answered. It counts only with group workspaces.
 	Admission AdmissionOptions
+	// Policies says whether the manager looks after the admission policies.
+	Policies PolicyOptions
 }
 
 // AddFlags makes the options settable on a command line, with their defaults.
@@ -63,6 +65,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.HealthAddress, "health-address", ":8081", "`Address` to serve probes on; 0 for nowhere")
 	flags.StringVar(&o.ConfigFile, "config", "", "`File` with a ManagerConfiguration of config.kruntimes.io/v1alpha1 (default: none)")
 	o.Admission.AddFlags(flags)
+	o.Policies.AddFlags(flags)
 }
 
 // validate reports all that is wrong at once.
@@ -77,6 +80,7 @@ func (o *Options) validate() error {
 	if o.enabled(groups.Workspaces) {
 		errs = append(errs, o.Admission.validate(o.enabled(groups.Workflows)))
 	}
+	errs = append(errs, o.Policies.validate(o.Groups))
 	_, err := o.defaultUser()
 	return errors.Join(append(errs, err, o.Metrics.Validate())...)
 }

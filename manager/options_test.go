@@ -49,6 +49,13 @@ func TestValidate(t *testing.T) {
 		"any port": {valid(func(o *Options) { o.Admission.Address = ":0" }), `--webhook-address: "0" is not the number of a port`},
 		"a ServiceAccount without a namespace": {valid(func(o *Options) { o.Admission.Controller = "manager" }),
 			`--controller-service-account: "manager" is not of the form namespace/name`},
+		"policies without all groups": {valid(func(o *Options) { o.Groups, o.Policies.Install = []string{"core"}, true }),
+			"--install-policies goes with all groups"},
+		"policies with all groups": {valid(func(o *Options) {
+			o.Groups, o.Policies = []string{"workflows", "core", "workspaces"}, PolicyOptions{Install: true, OwnerSelector: "a=b,c=d"}
+		}), ""},
+		"an owner that cannot be selected": {valid(func(o *Options) { o.Policies = PolicyOptions{Install: true, OwnerSelector: "a=b=c"} }),
+			"--policy-owner-selector: found '=', expected: ',' or 'end of string'"},
 		"a ServiceAccount with a user's name": {valid(func(o *Options) { o.Admission.Controller = "system:serviceaccount/x" }),
 			`--controller-service-account: "system:serviceaccount/x" is not of the form namespace/name`},
 	}

@@ -104,6 +104,14 @@ func (c *Cluster) AskForEarlyWords(tb testing.TB, namespace, address string) {
 	c.ask(tb, config.WorkflowValidityWebhooks, namespace, address)
 }
 
+// ReachAt changes webhooks so that the API server reaches the manager at address, whose certificate it trusts.
+func (c *Cluster) ReachAt(tb testing.TB, webhooks *unstructured.Unstructured, address string) {
+	tb.Helper()
+	if err := config.ReachWebhooksAt(webhooks, "https://"+address, c.admission.authority); err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // ask installs a configuration for one namespace until the test ends.
 func (c *Cluster) ask(tb testing.TB, configuration, namespace, address string) {
 	tb.Helper()
