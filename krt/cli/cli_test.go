@@ -73,7 +73,10 @@ func TestExplain(t *testing.T) {
 		"what to do":            {err: fmt.Errorf("x: %w", WithHint(errors.New("y"), "do %s", "z")), want: "krt: x: y\nhint: do z"},
 		"where it was tried":    {err: fmt.Errorf("listing Runs: %w", refused()), want: "krt: the cluster at https://127.0.0.1:1 could not be reached: dial tcp: connect: connection refused\nhint: is it up? `krt dev status` tells about a local one; --kubeconfig and --context choose another"},
 		"what is not installed": {err: fmt.Errorf("listing Runs: %w", notServed()), want: "krt: kruntimes is not installed in this cluster: it does not know Runs and Runtimes\nhint: install it, choose another cluster with --context, or start a local one with `krt dev up`"},
-		"who is not known":      {err: apierrors.NewUnauthorized("token expired"), want: "krt: the cluster does not accept the credentials: token expired\nhint: log in again, or choose another user or context with --user or --context"},
+		"a group that is not enabled": {err: fmt.Errorf("listing: %w", apierrors.NewGenericServerResponse(404, "get",
+			schema.GroupResource{Group: "workflows.kruntimes.io", Resource: "workflowruns"}, "", "404 page not found", 0, true)),
+			want: "krt: group workflows is not enabled in this cluster: it does not know workflowruns.workflows.kruntimes.io\nhint: ask whoever installed kruntimes to enable the group, or choose another cluster with --context"},
+		"who is not known": {err: apierrors.NewUnauthorized("token expired"), want: "krt: the cluster does not accept the credentials: token expired\nhint: log in again, or choose another user or context with --user or --context"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 )
 
 // Explain turns an error into what a person reads: what went wrong, and on a second line what to do about it.
@@ -25,8 +27,7 @@ func Explain(f *Factory, err error) string {
 	case IsUnreachable(err):
 		text, hint = unreachable(f, err)
 	case IsNotInstalled(err):
-		text = "kruntimes is not installed in this cluster: it does not know Runs and Runtimes"
-		hint = "install it, choose another cluster with --context, or start a local one with `" + f.Name + " dev up`"
+		text, hint = notInstalled(f, err)
 	case apierrors.IsUnauthorized(err):
 		text, hint = "the cluster does not accept the credentials: "+text, "log in again, or choose another user or context with --user or --context"
 	}
@@ -51,6 +52,20 @@ func unreachable(f *Factory, err error) (text, hint string) {
 	}
 	return server + " could not be reached: " + cause.Error(),
 		"is it up? `" + f.Name + " dev status` tells about a local one; --kubeconfig and --context choose another"
+}
+
+// notInstalled tells what is missing: everything of ours, or one group that whoever installed kruntimes has not enabled.
+func notInstalled(f *Factory, err error) (text, hint string) {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		if missing := status.Status().Details; missing != nil && strings.HasSuffix(missing.Group, "."+corev1alpha1.GroupVersion.Group) {
+			name, _, _ := strings.Cut(missing.Group, ".")
+			return "group " + name + " is not enabled in this cluster: it does not know " + missing.Kind + "." + missing.Group,
+				"ask whoever installed kruntimes to enable the group, or choose another cluster with --context"
+		}
+	}
+	return "kruntimes is not installed in this cluster: it does not know Runs and Runtimes",
+		"install it, choose another cluster with --context, or start a local one with `" + f.Name + " dev up`"
 }
 
 // IsNotInstalled tells whether err means that the API server does not know the kind at all. A missing object is not
