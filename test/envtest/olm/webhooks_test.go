@@ -68,7 +68,7 @@ func TestRunsWithAWorkspaceAreAskedAboutAndNoOthers(t *testing.T) {
 		t.Errorf("it has labels %v", plain.Labels)
 	}
 	circle := workflowRunOf(ns, "circle", workflowsv1alpha1.Job{Needs: []string{"a"}, RunsOn: "sh", Steps: []workflowsv1alpha1.Step{{Name: "s", Run: "true"}}})
-	expect(t, "a WorkflowRun that can never work", shared.Admin().Create(t.Context(), circle), "in a circle")
+	expect(t, "a WorkflowRun that can never work", shared.Admin().Create(t.Context(), circle), "the job needs itself")
 
 	stop()
 	expect(t, "a Run without a workspace while nobody answers", bob.Create(t.Context(), runOf(ns, "alone", "")), "")
