@@ -54,11 +54,16 @@ func (c *Cluster) apply(ctx context.Context, object *unstructured.Unstructured) 
 	return nil
 }
 
+// applyTimeout is how long one request may take: a definition is much work for a machine that is busy otherwise.
+const applyTimeout = 30 * time.Second
+
 // Apply applies objects in their order, exactly as they are, or ends the test. An object is tried again until its kind is served.
 func (c *Cluster) Apply(tb testing.TB, objects []*unstructured.Unstructured) {
 	tb.Helper()
 	for _, object := range objects {
 		Eventually(tb, "the apply of "+object.GetKind()+" "+object.GetName(), func(ctx context.Context) (bool, error) {
+			ctx, cancel := context.WithTimeout(ctx, applyTimeout)
+			defer cancel()
 			return true, c.apply(ctx, object)
 		})
 	}
