@@ -7,9 +7,6 @@ BUNDLE_REPLACES ?=
 BUNDLE_SKIP_RANGE ?=
 BUNDLE_CHANNEL ?= candidate
 
-# What checks bundles is a program of ours on a library: its source counts as well.
-OPERATOR_VERIFY := $(BIN)/tools/.operator-verify-$(shell cat hack/tools/olm/go.mod hack/tools/olm/go.sum hack/tools/olm/main.go | git hash-object --stdin | cut -c1-12)
-
 ##@ OLM
 
 .PHONY: bundle
@@ -17,15 +14,12 @@ bundle: generate-crds ## Write bundle/ for OLM from config/olm and config/manife
 	$(GO) run ./hack/bundle --version='$(BUNDLE_VERSION)' --replaces='$(BUNDLE_REPLACES)' --skip-range='$(BUNDLE_SKIP_RANGE)' --channel='$(BUNDLE_CHANNEL)'
 
 .PHONY: verify-bundle
-verify-bundle: $(OPERATOR_VERIFY) ## Check bundle/ with the validators of the operator framework.
+verify-bundle: $(call tool,operator-verify) ## Check bundle/ with the validators of the operator framework.
 	$(BIN)/tools/operator-verify bundle
 
 .PHONY: bundle-image
 bundle-image: ## Build the image of the bundle, kruntimes/bundle:vBUNDLE_VERSION.
 	$(DOCKER) build --file bundle.Dockerfile --tag kruntimes/bundle:v$(BUNDLE_VERSION) .
 
-$(OPERATOR_VERIFY):
-	@echo "building operator-verify, once per version" >&2
-	@mkdir -p $(BIN)/tools && rm -f $(BIN)/tools/.operator-verify-*
-	cd hack/tools/olm && $(GO) build -o $(CURDIR)/$(BIN)/tools/operator-verify .
-	@touch $@
+.PHONY: olm
+olm: $(call tool,olm) $(call tool,olm-catalog) ## Build the operator of OLM, and what installs bundles, into bin/tools.

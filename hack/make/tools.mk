@@ -7,6 +7,9 @@ hash = $(shell cat $(1)/go.mod $(1)/go.sum $(wildcard $(1)/*.go $(1)/cmd/*.go) |
 HASH_golangci-lint := $(call hash,hack/tools/lint)
 HASH_versitygw := $(call hash,hack/tools/s3server)
 HASH_certmanager := $(call hash,test/certmanager)
+HASH_olm := $(call hash,test/olm)
+HASH_olm-catalog := $(HASH_olm)
+HASH_operator-verify := $(call hash,hack/tools/olm)
 TOOLS_HASH := $(call hash,hack/tools)
 
 tool = $(BIN)/tools/.$(1)-$(or $(HASH_$(1)),$(TOOLS_HASH))
@@ -19,6 +22,9 @@ PACKAGE_protoc-gen-go-grpc := google.golang.org/grpc/cmd/protoc-gen-go-grpc
 PACKAGE_golangci-lint := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 PACKAGE_versitygw := github.com/versity/versitygw/cmd/versitygw
 PACKAGE_certmanager := ./cmd
+PACKAGE_olm := github.com/operator-framework/operator-lifecycle-manager/cmd/olm
+PACKAGE_olm-catalog := .
+PACKAGE_operator-verify := .
 
 TOOLS := buf controller-gen kustomize protoc-gen-go protoc-gen-go-grpc
 
@@ -43,3 +49,6 @@ $(eval $(call build-tool,versitygw,hack/tools/s3server))
 AFTER_certmanager = rm -rf $(BIN)/tools/certmanager-crds && mkdir $(BIN)/tools/certmanager-crds && \
 	cp "$$(cd test/certmanager && $(GO) list -m -f '{{.Dir}}' github.com/cert-manager/cert-manager)"/deploy/crds/*.yaml $(BIN)/tools/certmanager-crds/
 $(eval $(call build-tool,certmanager,test/certmanager))
+$(eval $(call build-tool,olm,test/olm))
+$(eval $(call build-tool,olm-catalog,test/olm))
+$(eval $(call build-tool,operator-verify,hack/tools/olm))
