@@ -141,9 +141,8 @@ func (s *shell) restart() *cobra.Command {
 }
 
 func (s *shell) start() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "start PART PROGRAM [ARGUMENT...]", Short: "Run a program as a part of the cluster, unless it runs", Args: cobra.MinimumNArgs(2),
-		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := s.cluster(cmd, "")
 			if err != nil {
@@ -165,6 +164,9 @@ func (s *shell) start() *cobra.Command {
 			return c.Start(cmd.Context(), node.Part{Name: args[0], Args: append([]string{program}, args[2:]...)})
 		},
 	}
+	// What follows the program is for the program.
+	cmd.Flags().SetInterspersed(false)
+	return cmd
 }
 
 // nodeCommand is what up starts in namespaces of its own.
