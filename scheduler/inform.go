@@ -39,19 +39,18 @@ func phasesExcept(excluded func(corev1alpha1.RunPhase) bool) fields.Selector {
 }
 
 // newInformers makes the watches: unfinished Runs, Pods of Runtimes, Runtimes, Nodes and PersistentWorkspaces, each stripped to
-// what is used. Those of a group that is not enabled are not watched, because feed does not ask for them.
-func newInformers(config *rest.Config, scheme *runtime.Scheme) (ctrlcache.Cache, error) {
-	informers, err := ctrlcache.New(config, ctrlcache.Options{
-		Scheme: scheme,
-		ByObject: map[client.Object]ctrlcache.ByObject{
-			&corev1alpha1.Run{}:     {Field: unfinishedSelector(), Transform: transform(stripRun)},
-			&corev1.Pod{}:           {Label: corev1alpha1.RuntimePodSelector(), Transform: transform(stripPod)},
-			&corev1alpha1.Runtime{}: {Transform: transform(stripRuntime)},
-			&corev1.Node{}:          {Transform: transform(stripNode)},
-
-			&workspacesv1alpha1.PersistentWorkspace{}: {Transform: transform(stripWorkspace)},
-		},
-	})
+// what is used. Workspaces are left out where their group is not enabled: an API server that does not know a kind makes this fail.
+func newInformers(config *rest.Config, scheme *runtime.Scheme, workspaces bool) (ctrlcache.Cache, error) {
+	watched := map[client.Object]ctrlcache.ByObject{
+		&corev1alpha1.Run{}:     {Field: unfinishedSelector(), Transform: transform(stripRun)},
+		&corev1.Pod{}:           {Label: corev1alpha1.RuntimePodSelector(), Transform: transform(stripPod)},
+		&corev1alpha1.Runtime{}: {Transform: transform(stripRuntime)},
+		&corev1.Node{}:          {Transform: transform(stripNode)},
+	}
+	if workspaces {
+		watched[&workspacesv1alpha1.PersistentWorkspace{}] = ctrlcache.ByObject{Transform: transform(stripWorkspace)}
+	}
+	informers, err := ctrlcache.New(config, ctrlcache.Options{Scheme: scheme, ByObject: watched})
 	if err != nil {
 		return nil, fmt.Errorf("making the informers: %w", err)
 	}

@@ -131,7 +131,7 @@ func build(options Options) (*scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
-	informers, err := newInformers(options.Config, scheme)
+	informers, err := newInformers(options.Config, scheme, options.enabled(groups.Workspaces))
 	if err != nil {
 		return nil, err
 	}

@@ -26,8 +26,12 @@ const (
 	lastRetry  = 10 * time.Second
 )
 
-// kindInterval is how often the API server is asked whether it knows workspaces by now, at the most.
-const kindInterval = 30 * time.Second
+const (
+	// firstKindRetry and kindInterval are how soon, and in the end how often, the API server is asked again whether it knows
+	// workspaces by now.
+	firstKindRetry = time.Second
+	kindInterval   = 30 * time.Second
+)
 
 // Options are what a Keeper works with. All are required.
 type Options struct {
@@ -94,12 +98,12 @@ func (k *Keeper) Run(ctx context.Context) {
 	k.work.Wait()
 }
 
-// awaitKind waits until the API server knows PersistentWorkspaces: where their group is not enabled it does not, and may learn
-// of them later. It returns false when ctx ended before.
+// awaitKind waits until the API server knows PersistentWorkspaces: where their group is not enabled it does not, nor has runtimed
+// a right to them, and it may learn of them later. It returns false when ctx ended before.
 func (k *Keeper) awaitKind(ctx context.Context) bool {
-	for {
+	for pause := firstKindRetry; ; pause = min(2*pause, kindInterval) {
 		_, err := k.Client.list(ctx, k.Pod, metav1.ListOptions{Limit: 1})
-		if !apierrors.IsNotFound(err) {
+		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 			return ctx.Err() == nil // whatever else is wrong, the watch deals with
 		}
 		k.mu.Lock()
@@ -107,7 +111,7 @@ func (k *Keeper) awaitKind(ctx context.Context) bool {
 		k.announce()
 		k.mu.Unlock()
 		select {
-		case <-k.Clock.After(wait.Jitter(kindInterval, 1)):
+		case <-k.Clock.After(wait.Jitter(pause, 1)):
 		case <-ctx.Done():
 			return false
 		}

@@ -19,8 +19,15 @@ import (
 )
 
 // TestAnAPIServerThatLearnsOfWorkspacesLater has the group enabled while the Keeper runs: before that nothing is bound and
-// nothing is logged, afterwards what is bound is seen.
+// nothing is logged, afterwards what is bound is seen. An API server that does not know the kind says so, or that nobody may read it.
 func TestAnAPIServerThatLearnsOfWorkspacesLater(t *testing.T) {
+	for reason, code := range map[metav1.StatusReason]int32{metav1.StatusReasonNotFound: http.StatusNotFound, metav1.StatusReasonForbidden: http.StatusForbidden} {
+		t.Run(string(reason), func(t *testing.T) { learnsLater(t, code, reason) })
+	}
+}
+
+func learnsLater(t *testing.T, code int32, reason metav1.StatusReason) {
+	t.Helper()
 	var isKnown atomic.Bool
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -39,7 +46,7 @@ func TestAnAPIServerThatLearnsOfWorkspacesLater(t *testing.T) {
 		query := r.URL.Query()
 		switch {
 		case !isKnown.Load():
-			refuse(http.StatusNotFound, metav1.StatusReasonNotFound)
+			refuse(code, reason)
 		case query.Has("sendInitialEvents"):
 			refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)
 		case query.Has("watch"):
