@@ -7,11 +7,15 @@ lint: $(call tool,golangci-lint) ## Run the linters of .golangci.yml.
 	$(BIN)/tools/golangci-lint run
 
 .PHONY: verify
-verify: verify-generated verify-modules verify-rooms verify-docs verify-sizes verify-scripts verify-bundle ## Check that generated files, modules, rooms, docs and sizes are in order.
+verify: verify-generated verify-crds verify-modules verify-rooms verify-docs verify-sizes verify-scripts verify-bundle ## Check that generated files, modules, rooms, docs and sizes are in order, and that the CRDs break nothing.
 
 .PHONY: verify-generated
 verify-generated: ## Regenerate in place and fail, with the diff, if anything changed.
 	hack/verify-generated.sh
+
+.PHONY: verify-crds
+verify-crds: ## Check that the CRDs break nothing that worked with those of the last release.
+	$(GO) run ./hack/crdcompat
 
 .PHONY: verify-modules
 verify-modules: ## Check that go.mod and go.sum are tidy and that the modules are what they were.
