@@ -19,8 +19,7 @@ const NodeImage = "example.com/node:1"
 // the returned function is called.
 func (c *Cluster) StartManager(tb testing.TB, change ...func(*manager.Options)) (stop func()) {
 	tb.Helper()
-	options := manager.Options{Config: c.ServiceAccount(tb, config.Namespace, config.ManagerServiceAccount), NodeImage: NodeImage,
-		Admission: c.admission.options(tb)}
+	options := c.ManagerOptions(tb)
 	for _, f := range change {
 		f(&options)
 	}
@@ -43,6 +42,13 @@ func (c *Cluster) StartManager(tb testing.TB, change ...func(*manager.Options)) 
 	}
 	tb.Cleanup(stop)
 	return stop
+}
+
+// ManagerOptions are those of a manager under its own identity, with an address of its own for the API server to ask at.
+func (c *Cluster) ManagerOptions(tb testing.TB) manager.Options {
+	tb.Helper()
+	return manager.Options{Config: c.ServiceAccount(tb, config.Namespace, config.ManagerServiceAccount), NodeImage: NodeImage,
+		Admission: c.admission.options(tb)}
 }
 
 // TestLog logs into the test until it is silenced: goroutines of a component may outlive it for a moment, and a test that
