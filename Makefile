@@ -25,6 +25,7 @@ include hack/make/generate.mk
 include hack/make/test.mk
 include hack/make/verify.mk
 include hack/make/deploy.mk
+include hack/make/cluster.mk
 include hack/make/bundle.mk
 
 ##@ General

@@ -1,7 +1,7 @@
 # Tests. They need no cluster: the control plane is built from pinned modules into a cache, see docs/development.md.
 
 # Packages of the integration layers; all others are unit tests.
-INTEGRATION := ./test/envtest/... ./test/system/...
+INTEGRATION := ./test/envtest/... ./test/system/... ./test/cluster/...
 UNIT = $$($(GO) list ./... | grep -v '^$(MODULE)/test/')
 TESTFLAGS ?=
 # The S3 server that tests of artifacts start.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,6 +72,23 @@ func (c *Cluster) waitForAPIServer(ctx context.Context) error {
 			return true, nil
 		}
 		return false, c.stillRuns(ctx, PartAPIServer)
+	})
+}
+
+// lineTimeout bounds how long a part may take to write a line.
+const lineTimeout = 2 * time.Minute
+
+// WaitForLine returns when a part has written this line to its log.
+func (c *Cluster) WaitForLine(ctx context.Context, part, line string) error {
+	return until(ctx, lineTimeout, part+" writes "+line+" (log: "+c.log(part)+")", func(ctx context.Context) (bool, error) {
+		content, err := os.ReadFile(c.log(part))
+		if err != nil {
+			return false, fmt.Errorf("reading a log: %w", err)
+		}
+		if slices.Contains(strings.Split(string(content), "\n"), line) {
+			return true, nil
+		}
+		return false, c.stillRuns(ctx, part)
 	})
 }
 

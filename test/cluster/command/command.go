@@ -141,6 +141,7 @@ func (s *shell) restart() *cobra.Command {
 }
 
 func (s *shell) start() *cobra.Command {
+	var word string
 	cmd := &cobra.Command{
 		Use: "start PART PROGRAM [ARGUMENT...]", Short: "Run a program as a part of the cluster, unless it runs", Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -161,9 +162,13 @@ func (s *shell) start() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("finding %s: %w", args[1], err)
 			}
-			return c.Start(cmd.Context(), node.Part{Name: args[0], Args: append([]string{program}, args[2:]...)})
+			if err := c.Start(cmd.Context(), node.Part{Name: args[0], Args: append([]string{program}, args[2:]...)}); err != nil || word == "" {
+				return err
+			}
+			return c.WaitForLine(cmd.Context(), args[0], word)
 		},
 	}
+	cmd.Flags().StringVar(&word, "until", "", "Wait until the program writes this `line`")
 	// What follows the program is for the program.
 	cmd.Flags().SetInterspersed(false)
 	return cmd

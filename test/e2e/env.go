@@ -1,0 +1,205 @@
+// Package e2e tests kruntimes as it is installed, on a cluster with real nodes: that of package cluster ("make e2e"), or
+// anybody's ("make e2e-test"). README.md tells how to add a test.
+//
+// The tests are in files with the build tag e2e; this package is what they work with.
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
+	"kruntimes.io/kruntimes/test/cluster"
+)
+
+const (
+	// SystemNamespace is where kruntimes is installed.
+	SystemNamespace = "kruntimes-system"
+	// Deadline is how long Eventually waits at most. It is generous: on a loaded machine all takes several times as long.
+	Deadline = 2 * time.Minute
+	// pollInterval is how often Eventually looks.
+	pollInterval = 100 * time.Millisecond
+)
+
+// Env is what one test works with.
+type Env struct {
+	// Client is the administrator's, without a cache.
+	Client client.Client
+	// Config is how the administrator reaches the API server.
+	Config *rest.Config
+	// Namespace is the test's own, under the restricted Pod Security Standard. It is removed at the end of the test.
+	Namespace string
+
+	t *testing.T
+}
+
+// New makes a namespace for the test. At its end what helps to understand a failure is kept, and the namespace is deleted;
+// one that does not go away fails the test.
+func New(t *testing.T) *Env {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", Setting("KUBECONFIG"))
+	if err != nil {
+		t.Fatalf("the end-to-end suite needs a cluster, named by KUBECONFIG: %v", err)
+	}
+	config.QPS = -1
+	admin, err := client.New(config, client.Options{Scheme: Scheme()})
+	if err != nil {
+		t.Fatalf("making a client: %v", err)
+	}
+	e := &Env{Client: admin, Config: config, t: t}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		GenerateName: "e2e-", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
+	}}
+	if err := admin.Create(t.Context(), namespace); err != nil {
+		t.Fatalf("creating a namespace: %v", err)
+	}
+	e.Namespace = namespace.Name
+	t.Cleanup(func() {
+		if t.Failed() {
+			e.collect()
+		}
+		e.removeNamespace(namespace)
+	})
+	return e
+}
+
+// removeNamespace uses a context of its own: that of the test has ended when it is called.
+func (e *Env) removeNamespace(namespace *corev1.Namespace) {
+	e.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Deadline)
+	defer cancel()
+	if err := e.Client.Delete(ctx, namespace); err != nil && !apierrors.IsNotFound(err) {
+		e.t.Errorf("deleting namespace %s: %v", namespace.Name, err)
+		return
+	}
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		return apierrors.IsNotFound(e.Client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)), nil
+	})
+	if err != nil {
+		e.t.Errorf("namespace %s is not gone %s after its deletion: %+v", namespace.Name, Deadline, namespace.Status.Conditions)
+		if !e.t.Skipped() {
+			e.collect()
+		}
+	}
+}
+
+// Setting is a variable of the environment, or what "make e2e" would set it to on a machine where the variable is missing.
+func Setting(name string) string {
+	if value := os.Getenv(name); value != "" {
+		return value
+	}
+	return map[string]string{
+		"KUBECTL":      "kubectl",
+		"KRT":          filepath.Join(root, "bin", "krt"),
+		"KUSTOMIZE":    filepath.Join(root, "bin", "tools", "kustomize"),
+		"BASH_IMAGE":   "kruntimes/debian-bash:dev",
+		"PYTHON_IMAGE": "kruntimes/python:dev",
+	}[name]
+}
+
+// root is the root of the source tree, seen from this package.
+const root = "../.."
+
+// Scheme knows the kinds of Kubernetes and of kruntimes.
+func Scheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, corev1alpha1.AddToScheme, workspacesv1alpha1.AddToScheme, workflowsv1alpha1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			panic(err) // our own kinds contradict each other
+		}
+	}
+	return scheme
+}
+
+// Eventually waits until condition returns "", and fails the test with what it said last when Deadline has passed.
+func (e *Env) Eventually(what string, condition func() string) {
+	e.t.Helper()
+	e.Within(Deadline, what, condition)
+}
+
+// Within is Eventually with a deadline of its own.
+func (e *Env) Within(limit time.Duration, what string, condition func() string) {
+	e.t.Helper()
+	last := ""
+	err := wait.PollUntilContextTimeout(e.t.Context(), pollInterval, limit, true, func(context.Context) (bool, error) {
+		last = condition()
+		return last == "", nil
+	})
+	if err != nil {
+		e.t.Fatalf("%s: not after %s: %s", what, limit, last)
+	}
+}
+
+// Create creates an object, in the test's namespace unless it names one.
+func (e *Env) Create(object client.Object) {
+	e.t.Helper()
+	if object.GetNamespace() == "" {
+		object.SetNamespace(e.Namespace)
+	}
+	if err := e.Client.Create(e.t.Context(), object); err != nil {
+		e.t.Fatalf("creating %T %s: %v", object, object.GetName(), err)
+	}
+}
+
+// Refresh reads an object again.
+func (e *Env) Refresh(object client.Object) {
+	e.t.Helper()
+	if err := e.Client.Get(e.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+		e.t.Fatalf("reading %T %s: %v", object, object.GetName(), err)
+	}
+}
+
+// As returns a client that acts as a user in these groups. Without rights that a test gives it it may do next to nothing.
+func (e *Env) As(user string, groups ...string) client.Client {
+	e.t.Helper()
+	config := rest.CopyConfig(e.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
+	c, err := client.New(config, client.Options{Scheme: Scheme()})
+	if err != nil {
+		e.t.Fatalf("making a client for %s: %v", user, err)
+	}
+	return c
+}
+
+// Grant gives a user a ClusterRole in the test's namespace.
+func (e *Env) Grant(user, clusterRole string) {
+	e.t.Helper()
+	e.Kubectl("create", "rolebinding", strings.ReplaceAll(user+"-"+clusterRole, ":", "-"), "--user="+user, "--clusterrole="+clusterRole)
+}
+
+// Cluster is the cluster of package cluster that "make e2e" runs the suite on, with its parts and its processes. On somebody
+// else's cluster the test is skipped.
+func (e *Env) Cluster() *cluster.Cluster {
+	e.t.Helper()
+	state := Setting("CLUSTER")
+	if state == "" {
+		e.t.Skip("needs the parts of the cluster, which are in reach with make e2e only")
+	}
+	c, err := cluster.New(cluster.Options{State: state})
+	if err != nil {
+		e.t.Fatalf("looking at the cluster: %v", err)
+	}
+	if _, err := c.Parts(e.t.Context()); err != nil {
+		e.t.Fatal(fmt.Errorf("looking at the cluster: %w", err))
+	}
+	return c
+}
