@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,6 +19,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
 
 	"kruntimes.io/kruntimes/config"
 	"kruntimes.io/kruntimes/devcluster/ports"
@@ -136,21 +140,58 @@ func writeKubeconfig(t *testing.T, cfg *rest.Config) (file string) {
 	return file
 }
 
-// install applies what the overlay renders, exactly as it is rendered, and returns it.
-func install(t *testing.T) []*unstructured.Unstructured {
+// install applies what config/default renders, exactly as it is rendered, and returns it; with components where some are named.
+// ServiceMonitors are left out: their kind belongs to somebody else.
+func install(t *testing.T, components ...string) (objects []*unstructured.Unstructured) {
 	t.Helper()
 	manifests, err := config.Render(config.OverlayDefault)
+	if len(components) > 0 {
+		manifests, err = renderWith(t, components)
+	}
+	if err == nil {
+		objects, err = cluster.Decode(manifests)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := cluster.Decode(manifests)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shared.Apply(t, objects)
+	shared.Apply(t, slices.DeleteFunc(slices.Clone(objects), func(u *unstructured.Unstructured) bool { return u.GetKind() == "ServiceMonitor" }))
 	cluster.Eventually(t, "the authorities of all webhooks", func(ctx context.Context) (bool, error) {
 		_, err := bundle(ctx, shared.Admin())
 		return true, err
 	})
 	return objects
+}
+
+// renderWith renders config/default as it is after "kustomize edit add component" for each.
+func renderWith(t *testing.T, components []string) ([]byte, error) {
+	t.Helper()
+	tree := t.TempDir()
+	if err := os.CopyFS(tree, os.DirFS(filepath.Join("..", "..", "..", "config"))); err != nil {
+		return nil, err
+	}
+	file := filepath.Join(tree, config.OverlayDefault, "kustomization.yaml")
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var overlay map[string]any
+	if err := yaml.Unmarshal(raw, &overlay); err != nil {
+		return nil, err
+	}
+	list, _ := overlay["components"].([]any)
+	for _, name := range components {
+		list = append(list, "../components/"+name)
+	}
+	overlay["components"] = list
+	if raw, err = yaml.Marshal(overlay); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(file, raw, 0o600); err != nil {
+		return nil, err
+	}
+	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Dir(file))
+	if err != nil {
+		return nil, err
+	}
+	return rendered.AsYaml()
 }
