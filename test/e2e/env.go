@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
@@ -63,6 +65,7 @@ func New(t *testing.T) *Env {
 	if err != nil {
 		t.Fatalf("making a client: %v", err)
 	}
+	ctrl.SetLogger(logr.Discard())
 	e := &Env{Client: admin, Config: config, t: t}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "e2e-", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
@@ -80,11 +83,17 @@ func New(t *testing.T) *Env {
 	return e
 }
 
-// removeNamespace uses a context of its own: that of the test has ended when it is called.
+// removeNamespace removes the Runtimes before the namespace. The namespace controller of Kubernetes looks at a namespace again
+// only after half of the grace of the Pods that it found there, however soon they end, and that of Runtime Pods is ten minutes.
+// It uses a context of its own: that of the test has ended when it is called.
 func (e *Env) removeNamespace(namespace *corev1.Namespace) {
 	e.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), Deadline)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*Deadline)
 	defer cancel()
+	if err := e.removePods(ctx); err != nil {
+		e.t.Errorf("removing the Runtimes of namespace %s: %v", namespace.Name, err)
+		e.collect()
+	}
 	if err := e.Client.Delete(ctx, namespace); err != nil && !apierrors.IsNotFound(err) {
 		e.t.Errorf("deleting namespace %s: %v", namespace.Name, err)
 		return
@@ -93,11 +102,28 @@ func (e *Env) removeNamespace(namespace *corev1.Namespace) {
 		return apierrors.IsNotFound(e.Client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)), nil
 	})
 	if err != nil {
-		e.t.Errorf("namespace %s is not gone %s after its deletion: %+v", namespace.Name, Deadline, namespace.Status.Conditions)
-		if !e.t.Skipped() {
-			e.collect()
+		e.t.Errorf("namespace %s does not go away: %+v", namespace.Name, namespace.Status.Conditions)
+		e.collect()
+	}
+}
+
+// removePods deletes the Runtimes and Runs of the namespace and waits until no Pod is left.
+func (e *Env) removePods(ctx context.Context) error {
+	in := client.InNamespace(e.Namespace)
+	for _, kind := range []client.Object{&corev1alpha1.Runtime{}, &corev1alpha1.Run{}} {
+		if err := e.Client.DeleteAllOf(ctx, kind, in); err != nil {
+			return fmt.Errorf("deleting: %w", err)
 		}
 	}
+	var pods corev1.PodList
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, Deadline, true, func(ctx context.Context) (bool, error) {
+		err := e.Client.List(ctx, &pods, in, client.HasLabels{corev1alpha1.LabelRuntime})
+		return err == nil && len(pods.Items) == 0, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the end of %d Pods: %w", len(pods.Items), err)
+	}
+	return nil
 }
 
 // Setting is a variable of the environment, or what "make e2e" would set it to on a machine where the variable is missing.
