@@ -21,11 +21,18 @@ func (e *Env) Kubectl(args ...string) string {
 	return e.must(e.TryKubectl("", args...), "kubectl", args)
 }
 
-// Apply gives manifests to kubectl apply and returns what it says of each.
+// Apply gives manifests to kubectl apply, those that name no namespace in that of the test, and returns what it says of each.
 func (e *Env) Apply(manifests string) string {
 	e.t.Helper()
 	args := []string{"apply", "-f", "-"}
 	return e.must(e.TryKubectl(manifests, args...), "kubectl", args)
+}
+
+// ApplyInstallation gives manifests that name their namespaces to kubectl apply, and returns what it says of each.
+func (e *Env) ApplyInstallation(manifests string) string {
+	e.t.Helper()
+	args := []string{"--kubeconfig=" + Setting("KUBECONFIG"), "apply", "-f", "-"}
+	return e.must(e.execute(manifests, Setting("KUBECTL"), args), "kubectl", args)
 }
 
 // TryKubectl is Kubectl with an input, for commands that may fail.
