@@ -23,3 +23,14 @@ bundle-image: ## Build the image of the bundle, kruntimes/bundle:vBUNDLE_VERSION
 
 .PHONY: olm
 olm: $(call tool,olm) $(call tool,olm-catalog) ## Build the operator of OLM, and what installs bundles, into bin/tools.
+
+# The directory of a cluster of its own: another installation of kruntimes would be in the way.
+OLM_CLUSTER ?= /tmp/kruntimes-olm
+
+.PHONY: e2e-olm
+e2e-olm: images-tars olm ## Install the bundle by OLM in a cluster of its own, use it and remove it; the cluster is removed afterwards.
+	hack/cluster-packages.sh
+	trap '$(BIN)/cluster --state=$(OLM_CLUSTER) down' EXIT; \
+		$(BIN)/cluster --state=$(OLM_CLUSTER) up && \
+		$(BIN)/cluster --state=$(OLM_CLUSTER) load $(addprefix $(IMAGES)/,controlplane.tar node.tar debian-bash.tar) && \
+		KUBECONFIG=$(OLM_CLUSTER)/kubeconfig $(GO) test -count=1 -timeout=20m -tags=grpcnotrace,e2eolm $(TESTFLAGS) ./test/e2e/olm
