@@ -76,6 +76,7 @@ func TestRenderInstallsAllKinds(t *testing.T) {
 		"ValidatingAdmissionPolicy/kruntimes-workspace-group", "ValidatingAdmissionPolicyBinding/kruntimes-workspace-group",
 		"FlowSchema/kruntimes-components", "Namespace/kruntimes-system",
 		"Role/kruntimes-system/kruntimes-leader-election", "RoleBinding/kruntimes-system/kruntimes-leader-election",
+		"Role/kruntimes-system/kruntimes-leader-events", "RoleBinding/kruntimes-system/kruntimes-leader-events",
 		"ServiceAccount/kruntimes-system/kruntimes-manager", "ServiceAccount/kruntimes-system/kruntimes-scheduler",
 		"ValidatingAdmissionPolicy/kruntimes-runtime-status", "ValidatingAdmissionPolicyBinding/kruntimes-runtime-status",
 		"ValidatingAdmissionPolicy/kruntimes-run-identity", "ValidatingAdmissionPolicy/kruntimes-run-status",
