@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -143,10 +144,12 @@ func stepsOf(namespace, dir string) ([]*unstructured.Unstructured, error) {
 	}
 	steps := make([]*unstructured.Unstructured, len(resources))
 	for i, resource := range resources {
+		// What OLM makes itself says its kind beside the manifest only.
 		steps[i] = &unstructured.Unstructured{}
-		if err := steps[i].UnmarshalJSON([]byte(resource.Manifest)); err != nil {
+		if err := json.Unmarshal([]byte(resource.Manifest), &steps[i].Object); err != nil {
 			return nil, fmt.Errorf("decoding %s %s: %w", resource.Kind, resource.Name, err)
 		}
+		steps[i].SetGroupVersionKind(schema.GroupVersionKind{Group: resource.Group, Version: resource.Version, Kind: resource.Kind})
 	}
 	return steps, nil
 }
