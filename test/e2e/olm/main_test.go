@@ -107,7 +107,7 @@ func (h *harness) startOLM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join(h.programs, "olm"), "--namespace=default", "--interval=30s") //nolint:noctx // it is ended below, after what depends on it.
+	cmd := exec.Command(filepath.Join(h.programs, "olm"), "--namespace=default", "--interval=30s") // It is ended below, after what depends on it.
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
