@@ -1,0 +1,64 @@
+// Package rights holds what the components may do against what they do: their real identities run on a dev cluster whose API
+// server notes every request, and the notes are held against the roles.
+package rights
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kruntimes.io/kruntimes/devcluster"
+	"kruntimes.io/kruntimes/test/envtest/cluster"
+)
+
+var (
+	dev   *devcluster.Cluster
+	admin client.Client
+	// notes is the file in which the API server notes requests.
+	notes string
+)
+
+func TestMain(m *testing.M) {
+	code, err := withCluster(m.Run)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// withCluster builds the programs, starts a dev cluster, and calls run.
+func withCluster(run func() int) (code int, err error) {
+	dir, err := os.MkdirTemp("", "kruntimes-rights-")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	notes = filepath.Join(dir, "audit.log")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", dir,
+		"kruntimes.io/kruntimes/cmd/krt", "kruntimes.io/kruntimes/cmd/runtimed", "kruntimes.io/kruntimes/cmd/runtime-server")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return 1, fmt.Errorf("building the programs: %w\n%s", err, out)
+	}
+	dev, err = devcluster.Start(context.Background(), devcluster.Options{
+		StateDir: filepath.Join(dir, "state"), Progress: os.Stderr, Environ: os.Environ(), AuditLog: notes,
+		Binaries: devcluster.Binaries{
+			Kubelet:  []string{filepath.Join(dir, "krt"), "dev", "kubelet"},
+			Runtimed: filepath.Join(dir, "runtimed"), RuntimeServer: filepath.Join(dir, "runtime-server"),
+		},
+	})
+	if err != nil {
+		return 1, fmt.Errorf("starting the dev cluster: %w", err)
+	}
+	defer dev.Stop()
+	if admin, err = client.New(dev.Config(), client.Options{Scheme: cluster.Scheme()}); err != nil {
+		return 1, err
+	}
+	return run(), nil
+}
