@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -197,7 +198,7 @@ func awaitGone(t *testing.T, names ...string) {
 func isFinished(u *unstructured.Unstructured) bool {
 	switch u.GetKind() {
 	case "Run", "WorkflowRun":
-		return strings.Contains("Succeeded Failed Cancelled", stateOf(u))
+		return slices.Contains([]string{"Succeeded", "Failed", "Cancelled"}, stateOf(u))
 	case "Workflow", "Action", "ControllerRevision", "Deployment":
 		return true
 	case "PersistentWorkspace":
