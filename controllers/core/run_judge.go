@@ -72,7 +72,7 @@ func judge(run *corev1alpha1.Run, pod *corev1.Pod, end podEnd, now time.Time) ve
 	case pod == nil && end.unheard > 0 && phase == corev1alpha1.RunScheduled:
 		return verdict{recheck: end.unheard}
 	case pod == nil:
-		return lost(run, now)
+		return lost(run, end, now)
 	case !pod.DeletionTimestamp.IsZero():
 		return verdict{recheck: min(lostAt(pod).Sub(now), podRecheck)}
 	default:
@@ -81,9 +81,12 @@ func judge(run *corev1alpha1.Run, pod *corev1.Pod, end podEnd, now time.Time) ve
 }
 
 // lost is the verdict on a Run whose Pod is gone.
-func lost(run *corev1alpha1.Run, now time.Time) verdict {
+func lost(run *corev1alpha1.Run, end podEnd, now time.Time) verdict {
 	v := verdict{action: actionEnd, phase: corev1alpha1.RunFailed, reason: corev1alpha1.RunReasonRuntimePodLost,
 		message: fmt.Sprintf("Pod %s is gone, and nobody reported how the execution ended", run.Status.AssignedPod)}
+	if end.words != "" {
+		v.message += ": " + end.words
+	}
 	if _, ok := run.NextAttempt(v.reason, now); ok {
 		v.action, v.phase = actionHandBack, ""
 	}

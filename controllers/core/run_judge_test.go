@@ -116,6 +116,14 @@ func TestJudgeAfterThePodHasDrained(t *testing.T) {
 	}
 }
 
+func TestJudgeTellsWhyThePodEnded(t *testing.T) {
+	end := podEnd{words: "Evicted: Usage of EmptyDir volume \"workspace\" exceeds the limit \"4Mi\"."}
+	want := "Pod p is gone, and nobody reported how the execution ended: Evicted: Usage of EmptyDir volume \"workspace\" exceeds the limit \"4Mi\"."
+	if got := judge(runIn("Running", nil), nil, end, epoch); got.message != want {
+		t.Errorf("message %q, want %q", got.message, want)
+	}
+}
+
 // TestJudgeBeforeThePodsEndWasHeardOf waits only where it matters whether the Pod had drained.
 func TestJudgeBeforeThePodsEndWasHeardOf(t *testing.T) {
 	end := podEnd{unheard: 3 * time.Second}

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"cmp"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,6 +46,23 @@ type podEnd struct {
 	// unheard is for how long its last events may still be under way: the cache drops a Pod before it tells of that. 0 when
 	// they have come, or have had their time.
 	unheard time.Duration
+	// words are those in which Kubernetes says why it ended the Pod, such as "Evicted: …"; empty when it did not.
+	words string
+}
+
+// wordsBound bounds how much of a Pod's words is told, in bytes. Runs have more room for their messages.
+const wordsBound = 1024
+
+// podWords returns the words of a Pod that Kubernetes has ended.
+func podWords(pod *corev1.Pod) string {
+	if pod.Status.Phase != corev1.PodFailed {
+		return ""
+	}
+	words := sentence(pod.Status.Reason, strings.TrimSpace(pod.Status.Message))
+	if len(words) > wordsBound {
+		words = strings.ToValidUTF8(words[:wordsBound], "") + "…"
+	}
+	return words
 }
 
 // podEnds remembers how Pods ended, since most are gone from the API a moment later. A drain that it forgets, with the
@@ -56,6 +75,7 @@ type podEnds struct {
 // heard is what is remembered of a Pod.
 type heard struct {
 	drained bool
+	words   string
 	// until is when to stop waiting for events of a Pod that was found missing; zero once it has been told of.
 	until time.Time
 }
@@ -69,7 +89,7 @@ func (p *podEnds) of(uid types.UID, c clock.PassiveClock) podEnd {
 		h.until = c.Now().Add(endSettle)
 		p.uids.Add(uid, h, endKept)
 	}
-	return podEnd{drained: h.drained, unheard: max(0, h.until.Sub(c.Now()))}
+	return podEnd{drained: h.drained, words: h.words, unheard: max(0, h.until.Sub(c.Now()))}
 }
 
 // note remembers a Pod if it has drained.
@@ -84,7 +104,7 @@ func (p *podEnds) gone(pod *corev1.Pod, c clock.PassiveClock) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h, _ := p.get(pod.UID, c)
-	p.uids.Add(pod.UID, heard{drained: h.drained || hasDrained(pod)}, endKept)
+	p.uids.Add(pod.UID, heard{drained: h.drained || hasDrained(pod), words: cmp.Or(podWords(pod), h.words)}, endKept)
 }
 
 // get is called with mu held.

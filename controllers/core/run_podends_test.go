@@ -1,6 +1,7 @@
 package core
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +49,12 @@ func TestHasDrained(t *testing.T) {
 func TestEndsOfPods(t *testing.T) {
 	drained := drainedPod(nil)
 	undrained := drainedPod(func(p *corev1.Pod) { p.Status = corev1.PodStatus{} })
+	evicted := drainedPod(func(p *corev1.Pod) {
+		p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on memory. "}
+	})
+	wordy := drainedPod(func(p *corev1.Pod) {
+		p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Message: strings.Repeat("é", wordsBound)}
+	})
 	type step = func(*podEnds, *testingclock.FakePassiveClock)
 	note := func(pod *corev1.Pod) step {
 		return func(p *podEnds, c *testingclock.FakePassiveClock) { p.note(pod, c) }
@@ -72,6 +79,9 @@ func TestEndsOfPods(t *testing.T) {
 		"drained":                               {[]step{note(drained)}, podEnd{drained: true}},
 		"missed, then drained":                  {[]step{missed, note(drained)}, podEnd{drained: true}},
 		"drained, and gone in an earlier state": {[]step{note(drained), gone(undrained)}, podEnd{drained: true}},
+		"evicted":                               {[]step{gone(evicted)}, podEnd{words: "Evicted: The node was low on memory."}},
+		"evicted, then deleted":                 {[]step{gone(evicted), gone(undrained)}, podEnd{words: "Evicted: The node was low on memory."}},
+		"ended in many words":                   {[]step{gone(wordy)}, podEnd{words: strings.Repeat("é", wordsBound/2) + "…"}},
 		"forgotten":                             {[]step{note(drained), later(endKept + 1)}, podEnd{unheard: endSettle}},
 	}
 	for name, tc := range cases {
