@@ -107,10 +107,10 @@ func (e *Env) removeNamespace(namespace *corev1.Namespace) {
 	}
 }
 
-// removePods deletes the Runtimes and Runs of the namespace and waits until no Pod is left.
+// removePods deletes the Runtimes of the namespace, and the Runs and workspaces that keep their Pods, and waits until no Pod is left.
 func (e *Env) removePods(ctx context.Context) error {
 	in := client.InNamespace(e.Namespace)
-	for _, kind := range []client.Object{&corev1alpha1.Runtime{}, &corev1alpha1.Run{}} {
+	for _, kind := range []client.Object{&corev1alpha1.Runtime{}, &corev1alpha1.Run{}, &workspacesv1alpha1.PersistentWorkspace{}} {
 		if err := e.Client.DeleteAllOf(ctx, kind, in); err != nil {
 			return fmt.Errorf("deleting: %w", err)
 		}
