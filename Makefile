@@ -26,6 +26,7 @@ include hack/make/test.mk
 include hack/make/verify.mk
 include hack/make/deploy.mk
 include hack/make/cluster.mk
+include hack/make/chaos.mk
 include hack/make/bundle.mk
 
 ##@ General
