@@ -73,7 +73,7 @@ func (w *work) retried(name string) *corev1alpha1.Run {
 	return run
 }
 
-// run creates everything, some at a time. The API server may be away for a while.
+// run creates everything, some at a time, and returns when the last one has ended. The API server may be away for a while.
 func (w *work) run(ctx context.Context) error {
 	for i := range w.total {
 		name := fmt.Sprintf("chaos-%03d", i)
@@ -86,7 +86,7 @@ func (w *work) run(ctx context.Context) error {
 				return fmt.Errorf("creating %s: %w", object.GetName(), err)
 			}
 		}
-		if err := w.waitForRoom(ctx); err != nil {
+		if err := w.waitForFewer(ctx, atOnce); err != nil {
 			return fmt.Errorf("after %d WorkflowRuns: %w", i+1, err)
 		}
 		if i%everyCancelled == everyCancelled-1 {
@@ -96,7 +96,7 @@ func (w *work) run(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	return w.waitForFewer(ctx, 1)
 }
 
 // createOnce takes an object that is there already for the one that an earlier, broken request has made.
@@ -125,18 +125,18 @@ func insist(ctx context.Context, try func(context.Context) error) error {
 	return err
 }
 
-// waitForRoom waits until fewer than atOnce WorkflowRuns are active.
-func (w *work) waitForRoom(ctx context.Context) error {
+// waitForFewer waits until fewer than so many WorkflowRuns are active.
+func (w *work) waitForFewer(ctx context.Context, limit int) error {
 	return insist(ctx, func(ctx context.Context) error {
 		active, err := w.active(ctx)
-		if err == nil && active >= atOnce {
+		if err == nil && active >= limit {
 			err = fmt.Errorf("%d WorkflowRuns are active", active)
 		}
 		return err
 	})
 }
 
-// active counts the WorkflowRuns, those of calls left out, and the Runs of their own that have not ended.
+// active counts the WorkflowRuns that have not ended, those of calls left out.
 func (w *work) active(ctx context.Context) (int, error) {
 	var all workflowsv1alpha1.WorkflowRunList
 	if err := w.env.Client.List(ctx, &all, client.InNamespace(w.env.Namespace)); err != nil {
