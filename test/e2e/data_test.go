@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
@@ -63,7 +64,7 @@ spec:
 func TestStepsOfAJobShareFilesAndJobsDoNot(t *testing.T) {
 	t.Parallel()
 	env := e2e.New(t)
-	env.Runtime("bash", e2e.WithReplicas(2), withGrace(15))
+	env.Runtime("bash", e2e.WithReplicas(2), e2e.WithGrace(15))
 	env.Apply(sharingWorkflow)
 	for _, job := range []string{"left", "right"} {
 		status := jobSettled(env, "sharing", job)
@@ -80,12 +81,61 @@ func TestStepsOfAJobShareFilesAndJobsDoNot(t *testing.T) {
 	})
 }
 
+// The Pod of job lost goes while its second step executes.
+const losingWorkflow = `
+apiVersion: workflows.kruntimes.io/v1alpha1
+kind: WorkflowRun
+metadata: {name: losing}
+spec:
+  jobs:
+    lost:
+      runs-on: bash
+      steps:
+      - name: begin
+        run: echo begun >file
+      - name: work
+        run: exec sleep 600
+      - name: end
+        run: "true"
+    dependent: {runs-on: bash, needs: [lost], steps: [{name: never, run: "true"}]}
+`
+
+func TestAJobWhosePodIsLostFailsAndSaysWhy(t *testing.T) {
+	t.Parallel()
+	env := e2e.New(t)
+	env.Runtime("bash", e2e.WithGrace(15))
+	env.Apply(losingWorkflow)
+	work := &corev1alpha1.Run{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "losing-lost-work"}}
+	env.Eventually("the second step executes", func() string {
+		err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(work), work)
+		if err == nil && work.Status.Phase == corev1alpha1.RunRunning {
+			return ""
+		}
+		return fmt.Sprintf("it is %s, %v", work.Status.Phase, err)
+	})
+	losePod(t, env, env.Pod(work))
+	lost := jobSettled(env, "losing", "lost")
+	told := strings.HasPrefix(lost.Message, "WorkspaceLost: ") ||
+		e2e.Setting("CLUSTER") == "" && strings.Contains(lost.Message, string(corev1alpha1.RunReasonPodTerminated))
+	if lost.Phase != workflowsv1alpha1.JobFailed || !told {
+		t.Errorf("the job ended %s: %s", lost.Phase, lost.Message)
+	}
+	for _, step := range lost.Steps {
+		if step.Name == "end" && step.RunName != "" {
+			t.Errorf("the step after that one has Run %s", step.RunName)
+		}
+	}
+	if dependent := jobSettled(env, "losing", "dependent"); dependent.Phase != workflowsv1alpha1.JobSkipped {
+		t.Errorf("the job that needs it ended %s: %s", dependent.Phase, dependent.Message)
+	}
+}
+
 func TestARunGetsWhatAnotherLeft(t *testing.T) {
 	t.Parallel()
 	volumes := e2e.NewVolumes(t)
 	env := e2e.New(t)
 	volumes.Claim(env, "artifacts")
-	env.Runtime("bash", withStore("artifacts"), withGrace(15))
+	env.Runtime("bash", withStore("artifacts"), e2e.WithGrace(15))
 	producer := env.WaitRun(env.Run("bash", `
 mkdir "$KRUNTIME_ARTIFACTS_DIR/tree"
 echo one >"$KRUNTIME_ARTIFACTS_DIR/tree/script"
@@ -153,8 +203,8 @@ func TestAJobGetsAnArtifactOfAJobWhosePodIsGone(t *testing.T) {
 	volumes := e2e.NewVolumes(t)
 	env := e2e.New(t)
 	volumes.Claim(env, "artifacts")
-	build := env.Runtime("build", withStore("artifacts"), withGrace(15))
-	deploy := env.Runtime("deploy", withStore("artifacts"), e2e.WithReplicas(0), withGrace(15))
+	build := env.Runtime("build", withStore("artifacts"), e2e.WithGrace(15))
+	deploy := env.Runtime("deploy", withStore("artifacts"), e2e.WithReplicas(0), e2e.WithGrace(15))
 	env.Apply(transferWorkflow)
 	if status := jobSettled(env, "ci", "build"); status.Phase != workflowsv1alpha1.JobSucceeded {
 		t.Fatalf("job build ended %s: %+v", status.Phase, status)

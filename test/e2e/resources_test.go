@@ -20,12 +20,10 @@ import (
 // judgedWithin is how long it may take from the API server's knowing of the end of a Pod to the verdict on its Runs.
 const judgedWithin = 10 * time.Second
 
-// Where it is in reach runtimed is frozen before, as when its node has died. Else it hears of its end from the kubelet, and
-// with luck it is the first to tell of the Runs.
 func TestRunsOfALostPodAreJudgedOrTriedAgain(t *testing.T) {
 	t.Parallel()
 	env := e2e.New(t)
-	env.Runtime("bash", withGrace(15))
+	env.Runtime("bash", e2e.WithGrace(15))
 	reasons := []corev1alpha1.RunReason{corev1alpha1.RunReasonRuntimePodLost}
 	if e2e.Setting("CLUSTER") == "" {
 		reasons = append(reasons, corev1alpha1.RunReasonPodTerminated)
@@ -37,10 +35,7 @@ func TestRunsOfALostPodAreJudgedOrTriedAgain(t *testing.T) {
 	env.WaitPhase(once, corev1alpha1.RunRunning)
 	env.WaitPhase(again, corev1alpha1.RunRunning)
 	pod := env.Pod(once)
-	if e2e.Setting("CLUSTER") != "" {
-		freeze(t, env, pod)
-	}
-	env.LosePod(pod)
+	losePod(t, env, pod)
 	env.Within(judgedWithin, "both Runs are judged", func() string {
 		env.Refresh(once)
 		env.Refresh(again)
@@ -58,18 +53,27 @@ func TestRunsOfALostPodAreJudgedOrTriedAgain(t *testing.T) {
 	}
 }
 
+// losePod deletes a Pod without grace. Where it is in reach runtimed is frozen before, as when its node has died; else it hears
+// of its end from the kubelet, and with luck is the first to tell of its Runs.
+func losePod(t *testing.T, env *e2e.Env, pod *corev1.Pod) {
+	t.Helper()
+	if e2e.Setting("CLUSTER") != "" {
+		freeze(t, env, pod)
+	}
+	env.LosePod(pod)
+}
+
 // freeze stops runtimed of a Pod without its noticing.
 func freeze(t *testing.T, env *e2e.Env, pod *corev1.Pod) {
 	t.Helper()
-	frozen := 0
-	for pid := range env.Processes(pod, "runtimed") {
+	processes := env.Processes(pod, corev1alpha1.ContainerRuntimed)
+	if len(processes) == 0 {
+		t.Fatal("runtimed has no process")
+	}
+	for pid := range processes {
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 			t.Fatalf("freezing runtimed: %v", err)
 		}
-		frozen++
-	}
-	if frozen == 0 {
-		t.Fatal("runtimed has no process")
 	}
 }
 
@@ -78,7 +82,7 @@ func freeze(t *testing.T, env *e2e.Env, pod *corev1.Pod) {
 func TestARunThatTakesTooMuchMemoryIsTold(t *testing.T) {
 	t.Parallel()
 	env := e2e.New(t)
-	env.Runtime("bash", withGrace(15), func(r *corev1alpha1.Runtime) {
+	env.Runtime("bash", e2e.WithGrace(15), func(r *corev1alpha1.Runtime) {
 		r.Spec.Template.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("96Mi")}
 	})
 	gate := env.NewGate("other")
@@ -110,7 +114,7 @@ func TestARunThatTakesTooMuchMemoryIsTold(t *testing.T) {
 func TestAFullWorkspaceVolumeHarmsItsUsersOnly(t *testing.T) {
 	t.Parallel()
 	env := e2e.New(t)
-	env.Runtime("bash", withEmptyDir(corev1.StorageMediumMemory, "4Mi"), withGrace(15))
+	env.Runtime("bash", withEmptyDir(corev1.StorageMediumMemory, "4Mi"), e2e.WithGrace(15))
 	full := env.Workspace("full", "bash")
 	for _, writes := range []string{"head -c 16M /dev/zero >file\n", "head -c 1M /dev/zero >another\n"} {
 		writer := env.WaitRun(env.Run("bash", writes, e2e.In("full")))
@@ -137,7 +141,7 @@ func TestNothingSurvivesItsExecution(t *testing.T) {
 	t.Parallel()
 	env := e2e.New(t)
 	env.Cluster()
-	env.Runtime("bash", withGrace(15))
+	env.Runtime("bash", e2e.WithGrace(15))
 	gate := env.NewGate("end")
 	cases := map[string]struct {
 		script string

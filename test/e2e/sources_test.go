@@ -31,11 +31,6 @@ func withEmptyDir(medium corev1.StorageMedium, size string) func(*corev1alpha1.R
 	}
 }
 
-// withGrace gives its Pods so many seconds for their end.
-func withGrace(seconds int64) func(*corev1alpha1.Runtime) {
-	return func(r *corev1alpha1.Runtime) { r.Spec.Template.Spec.TerminationGracePeriodSeconds = &seconds }
-}
-
 // succeeds runs a script to its end and returns its outputs.
 func succeeds(t *testing.T, env *e2e.Env, runtime, script string, changes ...func(*corev1alpha1.Run)) map[string]corev1alpha1.OutputValue {
 	t.Helper()
@@ -63,7 +58,7 @@ func TestFilesOnAClaimOutliveThePod(t *testing.T) {
 	volumes := e2e.NewVolumes(t)
 	env := e2e.New(t)
 	volumes.Claim(env, "work")
-	env.Runtime("bash", withClaim("work"), withGrace(15), asSomebody)
+	env.Runtime("bash", withClaim("work"), e2e.WithGrace(15), asSomebody)
 	script := "echo kept >/workspace/kept\necho \"directory=$(stat -c %g /workspace)\" >>\"$KRUNTIME_OUTPUTS\"\n" +
 		"echo \"file=$(stat -c %u:%g /workspace/kept)\" >>\"$KRUNTIME_OUTPUTS\"\n"
 	first := env.WaitRun(env.Run("bash", script))
@@ -85,7 +80,7 @@ const evictionLimit = 4 * time.Minute
 func TestRunsOfAPodThatIsEvictedForItsWorkspaceAreJudged(t *testing.T) {
 	t.Parallel()
 	env := e2e.New(t)
-	env.Runtime("bash", withEmptyDir(corev1.StorageMediumDefault, "4Mi"), withGrace(15))
+	env.Runtime("bash", withEmptyDir(corev1.StorageMediumDefault, "4Mi"), e2e.WithGrace(15))
 	run := env.Run("bash", "head -c 16M /dev/zero >/workspace/full; exec sleep 600\n")
 	env.WaitPhase(run, corev1alpha1.RunRunning)
 	tried := env.Run("bash", "[ $KRUNTIME_ATTEMPT = 2 ] || exec sleep 600\n", func(r *corev1alpha1.Run) {

@@ -28,7 +28,7 @@ func directories(t *testing.T, env *e2e.Env, runtime string) []string {
 func TestAWorkspaceAndItsFilesEndAsItsPolicySays(t *testing.T) {
 	t.Parallel()
 	env := e2e.New(t)
-	env.Runtime("bash", withGrace(15))
+	env.Runtime("bash", e2e.WithGrace(15))
 	unusedForASecond := func(spec *workspacesv1alpha1.PersistentWorkspaceSpec) { spec.TTLSecondsAfterUnused = ptr.To[int32](1) }
 	retained, deleted := env.Workspace("retained", "bash", unusedForASecond), env.Workspace("deleted", "bash")
 	expired := env.Workspace("expired", "bash", unusedForASecond)
@@ -63,7 +63,7 @@ func TestWorkspacesOfALostPodDoNotHang(t *testing.T) {
 	volumes := e2e.NewVolumes(t)
 	env := e2e.New(t)
 	volumes.Claim(env, "work")
-	env.Runtime("bash", withClaim("work"), withGrace(15))
+	env.Runtime("bash", withClaim("work"), e2e.WithGrace(15))
 	ending, kept := env.Workspace("ending", "bash"), env.Workspace("kept", "bash")
 	succeeds(t, env, "bash", "echo old >file\n", e2e.In("kept"))
 	run := env.Run("bash", "echo old >file; exec sleep 600\n", e2e.In("ending"))
@@ -73,7 +73,7 @@ func TestWorkspacesOfALostPodDoNotHang(t *testing.T) {
 	}
 	// It is not gone: the Run in it has not ended.
 	env.WaitWorkspace(ending, workspacesv1alpha1.WorkspaceReleased)
-	env.LosePod(env.Pod(run))
+	losePod(t, env, env.Pod(run))
 	env.WaitGone(ending)
 	if env.WaitRun(run); run.Status.Reason != corev1alpha1.RunReasonRuntimePodLost {
 		t.Errorf("the Run ended %s %s", run.Status.Phase, run.Status.Reason)
