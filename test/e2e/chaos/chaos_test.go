@@ -68,7 +68,10 @@ func TestEachAttemptRunsOnceWhateverIsKilled(t *testing.T) {
 		t.Errorf("killing: %v", harmErr)
 	}
 	if err != nil {
-		t.Fatalf("creating WorkflowRuns: %v", err)
+		if ctx.Err() == nil {
+			t.Fatalf("creating WorkflowRuns: %v", err)
+		}
+		t.Logf("the time is over, what was created until now is judged: %v", err)
 	}
 	w.settle(t)
 	v := newVerdict(t, env, ledger.attempts(t))
