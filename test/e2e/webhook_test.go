@@ -84,7 +84,7 @@ func TestOnlyRunsWithAWorkspaceNeedTheWebhook(t *testing.T) {
 	env.Create(invalid)
 
 	env.Kubectl(system, "scale", "deployment/kruntimes-manager", "--replicas=1")
-	waitAdmission(t, env, true)
+	_ = waitAdmission(t, env, true)
 	env.WaitSucceeded("valid")
 	if run := env.WaitRun(env.Run("bash", "true", e2e.In("shared"))); run.Status.Phase != corev1alpha1.RunSucceeded {
 		t.Errorf("a Run with a workspace afterwards: %+v", run.Status)
@@ -111,7 +111,7 @@ func TestWorkflowRunsWaitForAWebhookOutOfReach(t *testing.T) {
 	}
 	env.Finally("", selector(e2e.Manager)...)
 	env.Kubectl(selector("nobody")...)
-	waitAdmission(t, env, false)
+	_ = waitAdmission(t, env, false)
 	env.Manifests(twoJobs)
 	env.WaitWorkflowRunUntil("valid", "says why it waits", func(run *workflowsv1alpha1.WorkflowRun) bool {
 		return strings.Contains(run.Status.Jobs["first"].Message, "kruntimes-webhook")
@@ -190,7 +190,7 @@ func TestTheCertificateIsRenewedWithoutARefusal(t *testing.T) {
 		}
 		return "the old one is served"
 	})
-	waitAdmission(t, env, true)
+	_ = waitAdmission(t, env, true)
 	runs.stop()
 	for _, refusal := range runs.refusals {
 		t.Errorf("a Run was refused: %v", refusal)

@@ -36,7 +36,7 @@ func newLedger(t *testing.T) *ledger {
 	}
 	l := &ledger{dirs: map[string]string{}}
 	for _, name := range []string{"ledger", "artifacts"} {
-		dir, err := os.MkdirTemp(c.Volumes(), "chaos-"+name+"-")
+		dir, err := os.MkdirTemp(c.Volumes(), "chaos-"+name+"-") //nolint:usetesting // the node sees no other directories
 		if err != nil {
 			t.Fatal(err)
 		}
