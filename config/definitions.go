@@ -14,7 +14,7 @@ const definitions = "crd/bases"
 // without a cluster.
 func Definitions() ([][]byte, error) {
 	var all [][]byte
-	err := fs.WalkDir(tree, definitions, func(file string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(tree, definitions, func(file string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.Contains(path.Base(file), "kruntimes.io_") {
 			return err
 		}

@@ -96,7 +96,7 @@ func newCluster(t *testing.T, state string) *cluster.Cluster {
 // A short path: sockets are below it.
 func stateDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "kr")
+	dir, err := os.MkdirTemp("/tmp", "kr") //nolint:usetesting // a name of t.TempDir() is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestDownLeavesNothing(t *testing.T) {
 	before := look(t, state)
 	up(t, c)
 	t.Cleanup(func() {
-		if err := c.Down(context.Background()); err != nil {
+		if err := c.Down(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})

@@ -242,7 +242,7 @@ spec:
 	write := env.WaitStep("frozen", "count", "write")
 	env.Apply(measure("v2"))
 	gate.Open(write.Status.AssignedPod)
-	run := env.WaitWorkflowRunUntil("frozen", "has come to the second call", func(run *workflowsv1alpha1.WorkflowRun) bool {
+	env.WaitWorkflowRunUntil("frozen", "has come to the second call", func(run *workflowsv1alpha1.WorkflowRun) bool {
 		return run.Status.Phase.IsTerminal() || len(run.Status.Jobs["count"].Steps) > 1 && run.Status.Jobs["count"].Steps[1].Phase.IsTerminal()
 	})
 	action := &workflowsv1alpha1.Action{}
@@ -250,7 +250,7 @@ spec:
 	if err := env.Client.Delete(t.Context(), action); client.IgnoreNotFound(err) != nil {
 		t.Fatal(err)
 	}
-	run = env.WaitSucceeded("frozen")
+	run := env.WaitSucceeded("frozen")
 	want := map[string]corev1alpha1.OutputValue{
 		"first": "3, script of v1 words, v1", "second": `3, script of v1 words "again", v1`,
 	}
