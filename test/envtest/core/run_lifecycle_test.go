@@ -91,11 +91,14 @@ func TestRunsThatNobodyElseCanEnd(t *testing.T) {
 			func(t *testing.T, run *corev1alpha1.Run, pod *corev1.Pod) {
 				assign(t, run, pod, corev1alpha1.RunRunning)
 				before := client.MergeFrom(pod.DeepCopy())
-				pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, "Evicted"
+				pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, "Evicted", "The node was low on memory."
 				if err := shared.Admin().Status().Patch(t.Context(), pod, before); err != nil {
 					t.Fatal(err)
 				}
-			}, lost},
+			}, ending{
+				Phase: lost.Phase, Reason: lost.Reason, Message: lost.Message + ": Evicted: The node was low on memory.",
+				Condition: lost.Condition, AssignedPod: lost.AssignedPod,
+			}},
 		"its Pod is gone after its end was asked for": {
 			func(t *testing.T, run *corev1alpha1.Run, pod *corev1.Pod) {
 				assign(t, run, pod, corev1alpha1.RunRunning)
