@@ -38,7 +38,7 @@ func stages(t *testing.T) map[string]content {
 		image := images[current]
 		switch {
 		case words[0] == "FROM":
-			current = ""
+			current, image = "", content{}
 			if words[1] == "scratch" {
 				current = words[3]
 			}
