@@ -22,6 +22,12 @@ func (s *scene) retried(name, script string, backoff time.Duration, on ...corev1
 	}
 }
 
+// hasSigned waits until the script of a Run has begun, which is a little later than the Run is said to be running.
+func (s *scene) hasSigned(name string) {
+	s.t.Helper()
+	s.until("run "+name+" has signed", func() (bool, string) { return s.signed()[name] > 0, "its script has not begun" })
+}
+
 // TestRetries takes Runs through failure, loss of the runtime server, loss of the Pod, and cancel, to what their policies
 // make of it.
 func TestRetries(t *testing.T) {
@@ -37,11 +43,13 @@ func TestRetries(t *testing.T) {
 	s.phase("flaky", corev1alpha1.RunSucceeded) // before what is done to the Pod costs an attempt
 	s.phase("hopeless", corev1alpha1.RunFailed)
 	s.phase("lost", corev1alpha1.RunRunning)
+	s.hasSigned("lost")
 	s.kill(s.runtimeServer())
 	s.phase("lost", corev1alpha1.RunSucceeded)
 
 	s.retried("homeless", lives, 0, corev1alpha1.RunReasonRuntimePodLost)
 	pod := s.phase("homeless", corev1alpha1.RunRunning).Status.AssignedPod
+	s.hasSigned("homeless")
 	err := admin.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: pod}}, client.GracePeriodSeconds(0))
 	if err != nil {
 		t.Fatal(err)
