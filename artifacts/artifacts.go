@@ -64,12 +64,16 @@ type FileContent interface {
 	File() (from *os.File, moved func(n int64) error)
 }
 
-// FileCopier is what Open returns where an artifact lies in a file.
+// ErrNoFileCopy tells that the kernel cannot copy between two files. Nothing was copied, and all can still be read.
+var ErrNoFileCopy = errors.New("the kernel does not copy between these files")
+
+// FileCopier is what Open returns where an artifact may lie in a file.
 type FileCopier interface {
 	io.ReadCloser
-	// CopyTo copies the artifact into a file that is empty and open for reading and writing, and calls moved for each part
-	// that has arrived; an error that moved returns ends the copy and is returned. It takes the place of Read and has its
-	// errors; what is wrong with the file is a WriteError. What the file holds after an error is worth nothing.
+	// CopyTo has the kernel copy the artifact into a file that is empty and open for reading and writing, and calls moved for
+	// each part that has arrived; an error that moved returns ends the copy and is returned. It takes the place of Read and has
+	// its errors; what is wrong with the file is a WriteError. What the file holds after an error is worth nothing, but for
+	// ErrNoFileCopy: then it is empty, and the artifact is there to be read.
 	CopyTo(to *os.File, moved func(n int64) error) error
 }
 

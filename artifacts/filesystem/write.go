@@ -65,10 +65,11 @@ func (w *written) fill(f *os.File, content artifacts.FileContent) error {
 // copy writes content, until it is on the disk.
 func (w *written) copy(f *os.File, content artifacts.FileContent) error {
 	size, sum, err := filecopy.Copy(f, content, f.Sync)
-	if err == nil {
+	switch {
+	case err == nil:
 		w.size, w.digest = size, artifacts.Digest(sum)
-	}
-	if !errors.Is(err, filecopy.ErrUnsupported) {
+		return nil
+	case !errors.Is(err, artifacts.ErrNoFileCopy):
 		return err
 	}
 	if w.size, w.digest, err = stream.Copy(f, content); err != nil {

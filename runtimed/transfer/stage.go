@@ -113,9 +113,11 @@ func (m *Mover) receiveFile(_ context.Context, private *os.Root, content io.Read
 	if err != nil {
 		return local(err)
 	}
+	err = artifacts.ErrNoFileCopy
 	if c, ok := content.(artifacts.FileCopier); ok {
 		err = copyFileBounded(f, c, m.Limits.MaxBytes, moved)
-	} else {
+	}
+	if errors.Is(err, artifacts.ErrNoFileCopy) {
 		err = copyBounded(f, moved.reader(content), m.Limits.MaxBytes)
 	}
 	if err == nil {

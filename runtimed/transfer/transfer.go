@@ -202,7 +202,7 @@ func (r *meteredReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// count counts what has moved without being read.
+// count counts n more bytes. Errors: errCut once nothing may move any more.
 func (m *meter) count(n int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

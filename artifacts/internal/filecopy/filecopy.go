@@ -29,17 +29,14 @@ const ahead = 16
 // buffer is what is read back, or copied without the kernel's help, at a time. Unit: bytes.
 const buffer = 256 << 10
 
-// ErrUnsupported tells that the kernel cannot copy between these files. Nothing was copied.
-var ErrUnsupported = errors.New("the kernel does not copy between these files")
-
 // Copy appends content, from where its file stands, to a file that is empty and open for reading and writing. settle is
 // called as soon as all has arrived, while the rest of it is digested.
 //
-// Errors: ErrUnsupported, artifacts.WriteError for what is wrong with the target, settle's included, and those of content.
+// Errors: artifacts.ErrNoFileCopy, artifacts.WriteError for what is wrong with the target, settle's included, and those of content.
 func Copy(to *os.File, content artifacts.FileContent, settle func() error) (size int64, sum hash.Hash, err error) {
 	from, moved := content.File()
 	if from == nil || !regular(from) || !regular(to) {
-		return 0, nil, ErrUnsupported
+		return 0, nil, artifacts.ErrNoFileCopy
 	}
 	arrived := make(chan int64, ahead)
 	sum = sha256.New()
@@ -77,15 +74,15 @@ func written(err error) error {
 
 // move copies up to the end. It calls arrived for each part, and says whether content knows of it because it was read.
 func move(to, from *os.File, content io.Reader, arrived func(n int64, isTold bool) error) (size int64, err error) {
-	plain := make([]byte, 0)
+	var plain []byte
 	for chunk := firstChunk; ; chunk = min(2*chunk, maxChunk) {
 		n, err := copyRange(to, from, chunk)
 		if err != nil && size == 0 && cannot(err) {
-			return 0, ErrUnsupported
+			return 0, artifacts.ErrNoFileCopy
 		}
 		byKernel := n > 0
 		if !byKernel { // It is the end, or it failed: whose fault that is, and the words for it, a plain copy tells.
-			if len(plain) == 0 {
+			if plain == nil {
 				plain = make([]byte, buffer)
 			}
 			n, err = copyPlain(to, content, plain)

@@ -129,8 +129,8 @@ func TestCopyIsUnsupported(t *testing.T) {
 		"from a pipe": {fileWith(t, nil), reader}, "to a pipe": {writer, file}, "from no file": {fileWith(t, nil), nil},
 	} {
 		n, _, err := filecopy.Copy(c.to, &source{c.from, func(int64) error { return nil }}, nothing)
-		if n != 0 || !errors.Is(err, filecopy.ErrUnsupported) {
-			t.Errorf("%s: copied %d bytes, error %v, want %v", name, n, err, filecopy.ErrUnsupported)
+		if n != 0 || !errors.Is(err, artifacts.ErrNoFileCopy) {
+			t.Errorf("%s: copied %d bytes, error %v, want %v", name, n, err, artifacts.ErrNoFileCopy)
 		}
 	}
 }

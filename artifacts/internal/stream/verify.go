@@ -93,7 +93,7 @@ func (v *verifier) WriteTo(to io.Writer) (int64, error) {
 		return 0, unlessEOF(v.err)
 	}
 	v.begin()
-	n, err := io.Copy(to, v.ahead)
+	n, err := io.Copy(writer{to}, v.ahead)
 	if err == nil {
 		err = v.verdict()
 	}
@@ -108,14 +108,13 @@ func unlessEOF(err error) error {
 	return err
 }
 
-// CopyTo copies inside the kernel where it can, and digests what has arrived; else it writes what is read.
+// CopyTo copies inside the kernel, and digests what has arrived.
 func (v *verifier) CopyTo(to *os.File, moved func(n int64) error) error {
 	if v.err != nil {
 		return unlessEOF(v.err)
 	}
 	_, sum, err := filecopy.Copy(to, counted{&v.source, moved}, func() error { return nil })
-	if errors.Is(err, filecopy.ErrUnsupported) {
-		_, err = v.WriteTo(countedWriter{to, moved})
+	if errors.Is(err, artifacts.ErrNoFileCopy) {
 		return err
 	}
 	if v.sum = sum; err == nil {
@@ -142,20 +141,6 @@ func (c counted) Read(p []byte) (int, error) {
 func (c counted) File() (*os.File, func(n int64) error) {
 	from, moved := c.source.File()
 	return from, func(n int64) error { return cmp.Or(moved(n), c.moved(n)) }
-}
-
-// countedWriter tells somebody of what it has written. That one's errors are not the writer's.
-type countedWriter struct {
-	to    io.Writer
-	moved func(n int64) error
-}
-
-func (w countedWriter) Write(p []byte) (int, error) {
-	n, err := w.to.Write(p)
-	if err != nil {
-		return n, &artifacts.WriteError{Err: err}
-	}
-	return n, w.moved(int64(n))
 }
 
 // verdict is what is returned at the end: io.EOF or ErrDigest.
