@@ -28,7 +28,7 @@ func TestOnlyWhatIsAnsweredIsAsked(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			objects, err := decode(manifests)
+			objects, err := config.Objects(manifests)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -188,7 +188,7 @@ func TestWavesPutKindsFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := decode(manifests)
+	objects, err := config.Objects(manifests)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,9 @@
 package devcluster
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 
@@ -14,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kruntimes.io/kruntimes/config"
@@ -26,7 +23,7 @@ func (c *Cluster) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	objects, err := decode(manifests)
+	objects, err := config.Objects(manifests)
 	if err != nil {
 		return err
 	}
@@ -49,24 +46,6 @@ func (c *Cluster) install(ctx context.Context) error {
 		}
 	}
 	return c.waitEstablished(ctx, api, objects) // while the API server took the new kinds in, the rest was created
-}
-
-func decode(manifests []byte) ([]*unstructured.Unstructured, error) {
-	var objects []*unstructured.Unstructured
-	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
-	for {
-		object := &unstructured.Unstructured{}
-		err := decoder.Decode(object)
-		if errors.Is(err, io.EOF) {
-			return objects, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("decoding the manifests: %w", err)
-		}
-		if len(object.Object) > 0 {
-			objects = append(objects, object)
-		}
-	}
 }
 
 // waves puts the objects into the order in which they can be created.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"kruntimes.io/kruntimes/config"
 	"kruntimes.io/kruntimes/config/selfinstall"
 )
 
@@ -153,7 +154,7 @@ func TestWhatABundleCannotSayIsRefused(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			objects, err := decode([]byte(tc.objects))
+			objects, err := config.Objects([]byte(tc.objects))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,17 +1,15 @@
 package main
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"kruntimes.io/kruntimes/config"
 )
 
 // input is everything that a bundle is made of.
@@ -31,9 +29,12 @@ func read(root string) (in input, err error) {
 	if err != nil {
 		return in, err
 	}
-	bases, err := decode(base)
+	bases, err := config.Objects(base)
 	if err != nil {
 		return in, err
+	}
+	if len(bases) != 1 {
+		return in, fmt.Errorf("the base holds %d objects, want the ClusterServiceVersion", len(bases))
 	}
 	in.base = bases[0]
 	if in.icon, err = os.ReadFile(path("manifests/icon.svg")); err != nil {
@@ -59,22 +60,5 @@ func render(dir string) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", dir, err)
 	}
-	return decode(manifests)
-}
-
-// decode returns the objects of YAML documents. There is at least one.
-func decode(manifests []byte) ([]*unstructured.Unstructured, error) {
-	var objects []*unstructured.Unstructured
-	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
-	for {
-		object := &unstructured.Unstructured{}
-		err := decoder.Decode(object)
-		switch {
-		case errors.Is(err, io.EOF) && len(objects) > 0:
-			return objects, nil
-		case err != nil:
-			return nil, fmt.Errorf("decoding manifests: %w", err)
-		}
-		objects = append(objects, object)
-	}
+	return config.Objects(manifests)
 }

@@ -1,11 +1,9 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"testing"
 	"time"
@@ -14,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kruntimes.io/kruntimes/config"
@@ -71,22 +68,15 @@ func (c *Cluster) Apply(tb testing.TB, objects []*unstructured.Unstructured) {
 
 // Decode returns the objects of YAML documents in an order in which they can be applied.
 func Decode(manifests []byte) ([]*unstructured.Unstructured, error) {
-	var objects []*unstructured.Unstructured
-	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
-	for {
-		u := &unstructured.Unstructured{}
-		if err := decoder.Decode(&u.Object); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return nil, fmt.Errorf("decoding the manifests: %w", err)
-		}
-		objects = append(objects, u)
+	all, err := config.Objects(manifests)
+	if err != nil {
+		return nil, err
 	}
 	first := []string{"CustomResourceDefinition", "Namespace"}
-	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int {
+	slices.SortStableFunc(all, func(a, b *unstructured.Unstructured) int {
 		return slices.Index(first, b.GetKind()) - slices.Index(first, a.GetKind())
 	})
-	return objects, nil
+	return all, nil
 }
 
 func (c *Cluster) waitForDefinitions(ctx context.Context, objects []*unstructured.Unstructured) error {
