@@ -116,10 +116,19 @@ func TestAFullWorkspaceVolumeHarmsItsUsersOnly(t *testing.T) {
 	env := e2e.New(t)
 	env.Runtime("bash", withEmptyDir(corev1.StorageMediumMemory, "4Mi"), e2e.WithGrace(15))
 	full := env.Workspace("full", "bash")
-	for _, writes := range []string{"head -c 16M /dev/zero >file\n", "head -c 1M /dev/zero >another\n"} {
-		writer := env.WaitRun(env.Run("bash", writes, e2e.In("full")))
-		if writer.Status.Reason != corev1alpha1.RunReasonScriptFailed || !strings.Contains(writer.Status.Message, "No space left on device") {
-			t.Errorf("the Run of %q ended %s %s: %s", writes, writer.Status.Phase, writer.Status.Reason, writer.Status.Message)
+	const more = "head -c 1M /dev/zero >another\n"
+	for _, tc := range []struct {
+		script string
+		reason corev1alpha1.RunReason
+	}{
+		// It leaves room for the script of the next, which leaves none for so long a script as the last one.
+		{"head -c 16M /dev/zero >file || { truncate --size=-64K file; exit 1; }\n", corev1alpha1.RunReasonScriptFailed},
+		{more, corev1alpha1.RunReasonScriptFailed},
+		{"#" + strings.Repeat(" long", 20<<10) + "\n" + more, corev1alpha1.RunReasonStagingFailed},
+	} {
+		writer := env.WaitRun(env.Run("bash", tc.script, e2e.In("full")))
+		if writer.Status.Reason != tc.reason || !strings.Contains(strings.ToLower(writer.Status.Message), "no space left on device") {
+			t.Errorf("the Run of %.40q ended %s %s: %s", tc.script, writer.Status.Phase, writer.Status.Reason, writer.Status.Message)
 		}
 	}
 	succeeds(t, env, "bash", "head -c 1M /dev/zero >elsewhere\n")
