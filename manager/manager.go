@@ -172,6 +172,10 @@ func setUpCore(ctx context.Context, mgr ctrl.Manager, recorder *events.Recorder,
 	if err := runs.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the Run lifecycle controller: %w", err)
 	}
+	namespaces := &core.NamespaceReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}}
+	if err := namespaces.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("setting up the namespace controller: %w", err)
+	}
 	return nil
 }
 

@@ -161,6 +161,22 @@ spec:
     beside: {runs-on: bash, steps: [{name: quick, timeout: 1m, run: "true"}]}
 `
 
+// The Runtime names no grace period, and the script and what holds its workspace need all the time that they have to end. More
+// than five seconds after the first look, Kubernetes looks at such a namespace again only when it changes.
+func TestANamespaceGoesWithAllThatExecutesInIt(t *testing.T) {
+	env := e2e.New(t)
+	env.Runtime("bash", e2e.WithCapacity("8"))
+	env.Workspace("kept", "bash")
+	env.WaitPhase(env.Run("bash", "trap '' TERM\nwhile true; do sleep 1; done\n", e2e.In("kept")), corev1alpha1.RunRunning)
+	env.Manifests(ending)
+	env.WaitStep("cancelled-call-call", "inner", "endless")
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.Namespace}}
+	if err := env.Client.Delete(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	env.WaitGone(namespace)
+}
+
 func TestAWorkflowRunEndsWithItsCallsWhenItIsCancelledAndFailsWhenAStepIsOutOfTime(t *testing.T) {
 	env := e2e.New(t)
 	env.Runtime("bash", e2e.WithCapacity("8"))

@@ -1,0 +1,94 @@
+package core
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+)
+
+// The condition on a namespace in deletion whose last Pod of a Runtime is gone. It is False, and its time says when that was.
+const (
+	conditionRuntimePodsRemaining corev1.NamespaceConditionType = "kruntimes.io/RuntimePodsRemaining"
+	reasonRuntimePodsGone                                       = "RuntimePodsGone"
+)
+
+// NamespaceReconciler lets namespaces with Pods of Runtimes go as soon as these have ended. Kubernetes deletes the Pods of a
+// namespace first; where they are not gone within seconds it looks again after half of their longest grace period, however
+// short they took, and deletes nothing else before: five minutes, with the grace period of a Runtime that names none. But it
+// looks at once at a namespace that changes. So the end of the last Pod is told in a condition of the namespace.
+type NamespaceReconciler struct {
+	// Client reads Pods from the cache that CacheByObject describes, and writes.
+	Client client.Client
+	// Live reads namespaces from the API server. It is asked when the last Pod of a namespace is gone.
+	Live client.Reader
+	// Clock tells the time of the condition.
+	Clock clock.PassiveClock
+}
+
+// SetupWithManager registers the controller.
+func (r *NamespaceReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	namespace := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetNamespace()}}}
+	})
+	// The end of a Pod may have come while there was no manager. Then the Runtimes of its namespace are still there.
+	found := predicate.Funcs{
+		CreateFunc:  func(e event.CreateEvent) bool { return e.IsInInitialList },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("namespace-deletion").
+		Watches(&corev1.Pod{}, namespace, builder.WithPredicates(deletions())).
+		Watches(&corev1alpha1.Runtime{}, namespace, builder.WithPredicates(found)).
+		Complete(r)
+}
+
+// Reconcile tells of the end of the last Pod of a Runtime in a namespace that is being deleted.
+func (r *NamespaceReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	var pods corev1.PodList
+	if err := r.Client.List(ctx, &pods, client.InNamespace(request.Name), client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
+		return reconcile.Result{}, fmt.Errorf("listing Pods: %w", err)
+	}
+	if len(pods.Items) > 0 {
+		return reconcile.Result{}, nil // The end of the last one comes back to this.
+	}
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	if err := r.Live.Get(ctx, client.ObjectKey{Name: request.Name}, namespace); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if namespace.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": namespace.UID},
+		"status": map[string]any{"conditions": []corev1.NamespaceCondition{{
+			Type: conditionRuntimePodsRemaining, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
+			Reason: reasonRuntimePodsGone, Message: "All Pods of Runtimes are gone",
+		}}},
+	})
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("encoding the condition: %w", err)
+	}
+	err = r.Client.Status().Patch(ctx, namespace, client.RawPatch(types.StrategicMergePatchType, patch))
+	if client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("telling that the Pods are gone: %w", err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Told that the Pods of a namespace in deletion are gone")
+	return reconcile.Result{}, nil
+}

@@ -1,0 +1,91 @@
+package core
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kruntimes.io/kruntimes/config"
+	"kruntimes.io/kruntimes/test/envtest/cluster"
+)
+
+// deletedNamespace returns a namespace in deletion. Nothing in it goes by itself: no controller of Kubernetes runs here.
+func deletedNamespace(t *testing.T, name string) *corev1.Namespace {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	shared.Delete(t, namespace)
+	return namespace
+}
+
+func toldOfPodsGone(namespace *corev1.Namespace) bool {
+	return slices.ContainsFunc(namespace.Status.Conditions, func(c corev1.NamespaceCondition) bool {
+		return c.Type == "kruntimes.io/RuntimePodsRemaining" && c.Status == corev1.ConditionFalse && !c.LastTransitionTime.IsZero()
+	})
+}
+
+func waitUntilTold(t *testing.T, name string) {
+	t.Helper()
+	cluster.Eventually(t, "namespace "+name+" is told that its Pods are gone", func(ctx context.Context) (bool, error) {
+		namespace := &corev1.Namespace{}
+		err := shared.Admin().Get(ctx, client.ObjectKey{Name: name}, namespace)
+		return toldOfPodsGone(namespace), err
+	})
+}
+
+func TestANamespaceInDeletionIsToldWhenItsLastPodIsGone(t *testing.T) {
+	during, before, stays := shared.Namespace(t), shared.Namespace(t), shared.Namespace(t)
+	first, last := shared.RuntimePod(t, during, "sh", "runtime-sh-a"), shared.RuntimePod(t, during, "sh", "runtime-sh-b")
+	other := shared.RuntimePod(t, stays, "sh", "runtime-sh-a")
+	// This one's Pods have ended while no manager ran.
+	shared.Create(t, newRuntime(before, "sh"))
+	deletedNamespace(t, before)
+
+	shared.StartManager(t)
+	waitUntilTold(t, before)
+	shared.Delete(t, other)
+	namespace := deletedNamespace(t, during)
+	shared.Delete(t, first)
+	// What the manager does for a Runtime of another namespace comes after what it did about the Pods.
+	shared.Create(t, newRuntime(stays, "later"))
+	cluster.Eventually(t, "the manager has looked at a later Runtime", func(ctx context.Context) (bool, error) {
+		err := shared.Admin().Get(ctx, client.ObjectKey{Namespace: stays, Name: "runtime-later"}, &corev1.ServiceAccount{})
+		return err == nil, client.IgnoreNotFound(err)
+	})
+	for _, name := range []string{during, stays} {
+		if err := shared.Admin().Get(t.Context(), client.ObjectKey{Name: name}, namespace); err != nil || toldOfPodsGone(namespace) {
+			t.Errorf("namespace %s with a Pod, or not in deletion: %v, %+v", name, err, namespace.Status.Conditions)
+		}
+	}
+	shared.Delete(t, last)
+	waitUntilTold(t, during)
+}
+
+func TestTheManagerWritesOneConditionOfANamespaceInDeletion(t *testing.T) {
+	gone, there := shared.Namespace(t), shared.Namespace(t)
+	held := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gone}}
+	expectError(t, "holding the namespace", shared.Admin().Patch(t.Context(), held, mergePatch(`{"metadata":{"finalizers":["example.com/held"]}}`)), "")
+	deletedNamespace(t, gone)
+	manager := cluster.Client(t, shared.ServiceAccount(t, config.Namespace, config.ManagerServiceAccount))
+	patch := func(by client.Client, namespace, text string) error {
+		return by.Status().Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+			client.RawPatch("application/strategic-merge-patch+json", []byte(text)))
+	}
+	const told = `{"status":{"conditions":[{"type":"kruntimes.io/RuntimePodsRemaining","status":"False"}]}}`
+	expectError(t, "a namespace that stays", patch(manager, there, told), "writes only to namespaces that are being deleted")
+	for what, text := range map[string]string{
+		"a label":           `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`,
+		"an annotation":     `{"metadata":{"annotations":{"a":"b"}}}`,
+		"a finalizer":       `{"metadata":{"$deleteFromPrimitiveList/finalizers":["example.com/held"]}}`,
+		"an owner":          `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n","uid":"u"}]}}`,
+		"another condition": `{"status":{"conditions":[{"type":"NamespaceContentRemaining","status":"False"}]}}`,
+	} {
+		expectError(t, what, patch(manager, gone, text), "writes only condition kruntimes.io/RuntimePodsRemaining")
+		expectError(t, what+", by an administrator", patch(shared.Admin(), gone, text), "")
+	}
+	expectError(t, "its condition", patch(manager, gone, told), "")
+	expectError(t, "the namespace itself", manager.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gone}}, mergePatch(`{"metadata":{"labels":{"a":"b"}}}`)), "forbidden")
+}
