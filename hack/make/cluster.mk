@@ -51,7 +51,7 @@ cluster-deploy: cluster-load certmanager $(call tool,kustomize) $(call tool,kube
 e2e: build-cluster ## Run the end-to-end suite on a cluster of its own, which is removed afterwards; KEEP=1 keeps it.
 	trap '[[ -n "$(KEEP)" ]] || $(MAKE) cluster-down' EXIT; \
 		$(MAKE) cluster-up && $(MAKE) cluster-deploy && \
-		CLUSTER=$(CLUSTER) KUBECONFIG=$(CLUSTER)/kubeconfig $(MAKE) e2e-run
+		CLUSTER=$(CLUSTER) KUBECONFIG=$(CLUSTER)/kubeconfig $(MAKE) e2e-run e2e-install
 
 .PHONY: e2e-test
 e2e-test: build $(call tool,kustomize) $(call tool,kubectl) ## Install kruntimes in the cluster of KUBECONFIG, with the images of IMG=PREFIX:TAG, and run the suite there.
@@ -62,3 +62,8 @@ e2e-test: build $(call tool,kustomize) $(call tool,kubectl) ## Install kruntimes
 .PHONY: e2e-run
 e2e-run: $(call tool,kubectl)
 	IMG=$(IMG) KUBECTL=$(E2E_KUBECTL) $(GO) test -count=1 -tags=grpcnotrace,e2e $(E2EFLAGS) $(TESTFLAGS) ./test/cluster ./test/e2e/...
+
+# Ends without an installation.
+.PHONY: e2e-install
+e2e-install: $(call tool,kustomize) $(call tool,kubectl)
+	IMG=$(IMG) KUBECTL=$(E2E_KUBECTL) $(GO) test -count=1 -tags=grpcnotrace,e2einstall -timeout=20m $(TESTFLAGS) ./test/e2e/install

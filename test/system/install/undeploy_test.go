@@ -4,16 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,6 +15,7 @@ import (
 	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 	"kruntimes.io/kruntimes/devcluster"
 	"kruntimes.io/kruntimes/groups"
+	"kruntimes.io/kruntimes/test/leftovers"
 )
 
 // named is the metadata of an object in the namespace of the tests.
@@ -58,32 +52,6 @@ func read(t *testing.T, c client.Client, object client.Object) error {
 	return c.Get(t.Context(), client.ObjectKeyFromObject(object), object)
 }
 
-// leftovers returns all of ours that a cluster still holds.
-func leftovers(t *testing.T, c client.Client) []string {
-	t.Helper()
-	var left []string
-	lists := map[string]schema.GroupVersion{"CustomResourceDefinition": apiextensionsv1.SchemeGroupVersion, "Namespace": corev1.SchemeGroupVersion,
-		"ClusterRole": rbacv1.SchemeGroupVersion, "ClusterRoleBinding": rbacv1.SchemeGroupVersion, "RoleBinding": rbacv1.SchemeGroupVersion,
-		"ServiceAccount": corev1.SchemeGroupVersion, "Pod": corev1.SchemeGroupVersion, "Deployment": appsv1.SchemeGroupVersion,
-		"ValidatingAdmissionPolicy":        admissionregistrationv1.SchemeGroupVersion,
-		"ValidatingAdmissionPolicyBinding": admissionregistrationv1.SchemeGroupVersion,
-		"ValidatingWebhookConfiguration":   admissionregistrationv1.SchemeGroupVersion, "FlowSchema": flowcontrolv1.SchemeGroupVersion}
-	for kind, version := range lists {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(version.WithKind(kind + "List"))
-		if err := c.List(t.Context(), list); err != nil {
-			t.Fatal(err)
-		}
-		for _, item := range list.Items {
-			name := item.GetName()
-			if strings.Contains(name, "kruntimes") || item.GetLabels()[corev1alpha1.LabelManagedBy] == corev1alpha1.ManagedBy {
-				left = append(left, kind+" "+name)
-			}
-		}
-	}
-	return left
-}
-
 // TestUndeployTakesEverything lets a WorkflowRun, a Run in a workspace and a workspace without a Pod be there.
 func TestUndeployTakesEverything(t *testing.T) {
 	dev, admin := start(t, devcluster.Options{})
@@ -107,11 +75,11 @@ func TestUndeployTakesEverything(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", when, err, said)
 		}
 		eventually(t, "everything to go "+when, func() (bool, error) {
-			left := leftovers(t, admin)
+			left, err := leftovers.In(t.Context(), admin)
 			if len(left) > 0 {
 				t.Logf("left: %q", left)
 			}
-			return len(left) == 0, nil
+			return len(left) == 0, err
 		})
 	}
 }
