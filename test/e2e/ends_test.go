@@ -161,6 +161,16 @@ spec:
     beside: {runs-on: bash, steps: [{name: quick, timeout: 1m, run: "true"}]}
 `
 
+// beginEnding waits until what is endless in there executes.
+func beginEnding(env *e2e.Env) {
+	env.Manifests(ending)
+	env.WaitStep("cancelled", "own", "endless")
+	env.WaitWorkflowRunUntil("cancelled", "has made its call", func(run *workflowsv1alpha1.WorkflowRun) bool {
+		return run.Status.Jobs["call"].WorkflowRunName != ""
+	})
+	env.WaitStep("cancelled-call-call", "inner", "endless")
+}
+
 // The Runtime names no grace period, and the script and what holds its workspace need all the time that they have to end. More
 // than five seconds after the first look, Kubernetes looks at such a namespace again only when it changes.
 func TestANamespaceGoesWithAllThatExecutesInIt(t *testing.T) {
@@ -168,8 +178,7 @@ func TestANamespaceGoesWithAllThatExecutesInIt(t *testing.T) {
 	env.Runtime("bash", e2e.WithCapacity("8"))
 	env.Workspace("kept", "bash")
 	env.WaitPhase(env.Run("bash", "trap '' TERM\nwhile true; do sleep 1; done\n", e2e.In("kept")), corev1alpha1.RunRunning)
-	env.Manifests(ending)
-	env.WaitStep("cancelled-call-call", "inner", "endless")
+	beginEnding(env)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.Namespace}}
 	if err := env.Client.Delete(t.Context(), namespace); err != nil {
 		t.Fatal(err)
@@ -180,12 +189,7 @@ func TestANamespaceGoesWithAllThatExecutesInIt(t *testing.T) {
 func TestAWorkflowRunEndsWithItsCallsWhenItIsCancelledAndFailsWhenAStepIsOutOfTime(t *testing.T) {
 	env := e2e.New(t)
 	env.Runtime("bash", e2e.WithCapacity("8"))
-	env.Manifests(ending)
-	env.WaitStep("cancelled", "own", "endless")
-	env.WaitWorkflowRunUntil("cancelled", "has made its call", func(run *workflowsv1alpha1.WorkflowRun) bool {
-		return run.Status.Jobs["call"].WorkflowRunName != ""
-	})
-	env.WaitStep("cancelled-call-call", "inner", "endless")
+	beginEnding(env)
 	env.Krt("cancel", "workflowrun", "cancelled")
 
 	run := env.WaitWorkflowRun("cancelled")
