@@ -8,10 +8,19 @@ set -euo pipefail
 [[ $(id -u) == 0 ]] || { echo "debian-root: making the root of a distribution needs root" >&2; exit 1; }
 command -v debootstrap >/dev/null || { echo "debian-root: debootstrap is missing: hack/cluster-packages.sh installs it" >&2; exit 1; }
 
-# shellcheck disable=SC2016 # apt fills these in
-sources=$(apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(CODENAME) $(REPO_URI)' 'Created-By: Packages')
-read -r suite mirror < <(awk '($1 == "Debian" || $1 == "Ubuntu") && $2 == "main" && $3 !~ /-/ {print $3, $4; exit}' <<<"$sources") || true
-[[ -n ${mirror:-} ]] || { echo "debian-root: apt on this machine knows no mirror of Debian or Ubuntu: apt-get update" >&2; exit 1; }
+# mirror_of_apt prints suite and mirror of the distribution, as far as apt has seen them.
+mirror_of_apt() {
+	# shellcheck disable=SC2016 # apt fills these in
+	apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(CODENAME) $(REPO_URI)' 'Created-By: Packages' |
+		awk '!found && ($1 == "Debian" || $1 == "Ubuntu") && $2 == "main" && $3 !~ /-/ {print $3, $4; found = 1}'
+}
+found=$(mirror_of_apt)
+if [[ -z $found ]]; then
+	apt-get update >&2
+	found=$(mirror_of_apt)
+fi
+read -r suite mirror <<<"$found"
+[[ -n ${mirror:-} ]] || { echo "debian-root: apt on this machine knows no mirror of Debian or Ubuntu" >&2; exit 1; }
 
 packages=$(IFS=,; echo "$*")
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/kruntimes/roots

@@ -29,8 +29,9 @@ OLM_CLUSTER ?= /tmp/kruntimes-olm
 
 .PHONY: e2e-olm
 e2e-olm: images-tars olm ## Install the bundle by OLM in a cluster of its own, use it and remove it; the cluster is removed afterwards.
-	hack/cluster-packages.sh
-	trap '$(BIN)/cluster --state=$(OLM_CLUSTER) down' EXIT; \
-		$(BIN)/cluster --state=$(OLM_CLUSTER) up && \
-		$(BIN)/cluster --state=$(OLM_CLUSTER) load $(addprefix $(IMAGES)/,controlplane.tar node.tar debian-bash.tar) && \
-		KUBECONFIG=$(OLM_CLUSTER)/kubeconfig $(GO) test -count=1 -timeout=20m -tags=grpcnotrace,e2eolm $(TESTFLAGS) ./test/e2e/olm
+	CLUSTER=$(OLM_CLUSTER) KEEP=$(KEEP) hack/on-cluster.sh make e2e-olm-run
+
+.PHONY: e2e-olm-run
+e2e-olm-run:
+	$(BIN)/cluster --state=$(OLM_CLUSTER) load $(addprefix $(IMAGES)/,controlplane.tar node.tar debian-bash.tar)
+	$(GO) test -count=1 -timeout=20m -tags=grpcnotrace,e2eolm $(TESTFLAGS) ./test/e2e/olm

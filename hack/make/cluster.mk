@@ -49,9 +49,7 @@ cluster-deploy: cluster-load certmanager $(call tool,kustomize) $(call tool,kube
 
 .PHONY: e2e
 e2e: build-cluster ## Run the end-to-end suite on a cluster of its own, which is removed afterwards; KEEP=1 keeps it.
-	trap '[[ -n "$(KEEP)" ]] || $(MAKE) cluster-down' EXIT; \
-		$(MAKE) cluster-up && $(MAKE) cluster-deploy && \
-		CLUSTER=$(CLUSTER) KUBECONFIG=$(CLUSTER)/kubeconfig $(MAKE) e2e-run e2e-install
+	CLUSTER=$(CLUSTER) KEEP=$(KEEP) hack/on-cluster.sh make cluster-deploy e2e-run e2e-install
 
 .PHONY: e2e-test
 e2e-test: build $(call tool,kustomize) $(call tool,kubectl) ## Install kruntimes in the cluster of KUBECONFIG, with the images of IMG=PREFIX:TAG, and run the suite there.

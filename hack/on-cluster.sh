@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Starts a cluster in the directory CLUSTER, runs a command with the KUBECONFIG of it, and removes it whatever comes of that, unless it
+# was up before or KEEP is set. When the command fails, the ends of the logs of the cluster's parts are printed before.
+#
+#	CLUSTER=/tmp/c hack/on-cluster.sh kubectl get nodes
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+keep=${KEEP:-}
+if bin/cluster --state="$CLUSTER" status >/dev/null 2>&1; then
+	keep=true
+fi
+
+end() {
+	local code=$?
+	if ((code != 0)); then
+		tail --lines=20 "$CLUSTER"/logs/*.log >&2 || true
+	fi
+	if [[ -z $keep ]]; then
+		bin/cluster --state="$CLUSTER" down || code=1
+	fi
+	exit "$code"
+}
+trap end EXIT
+hack/cluster-packages.sh
+bin/cluster --state="$CLUSTER" up
+KUBECONFIG=$CLUSTER/kubeconfig "$@"
