@@ -3,15 +3,10 @@
 package e2e_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/test/e2e"
@@ -74,24 +69,6 @@ func TestApplyingTheInstallationAgainChangesNothing(t *testing.T) {
 			t.Errorf("the second time: %s", line)
 		}
 	}
-}
-
-func TestANamespaceWithWorkInItGoesAway(t *testing.T) {
-	env := e2e.New(t)
-	env.Runtime("bash")
-	run := env.Run("bash", "sleep 600")
-	env.WaitPhase(run, corev1alpha1.RunRunning)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.Namespace}}
-	if err := env.Client.Delete(t.Context(), namespace); err != nil {
-		t.Fatal(err)
-	}
-	env.Eventually("the namespace is gone", func() string {
-		err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(namespace), namespace)
-		if apierrors.IsNotFound(err) {
-			return ""
-		}
-		return fmt.Sprintf("%v, %+v", err, namespace.Status.Conditions)
-	})
 }
 
 func TestARunGoesOnWhileManagerAndSchedulerAreReplaced(t *testing.T) {
