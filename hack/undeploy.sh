@@ -13,7 +13,8 @@ timeout=${TIMEOUT:-120}
 force=${FORCE:-false}
 
 manifests=$(mktemp)
-trap 'rm -f "$manifests"' EXIT
+complaints=$(mktemp)
+trap 'rm -f "$manifests" "$complaints"' EXIT
 served=$("$kubectl" api-versions)
 # Kinds that the cluster does not know, such as those of a cert-manager that is gone, are left out: nothing of them can be there.
 served=$served awk '
@@ -24,15 +25,23 @@ served=$served awk '
 	{ document = document $0 "\n" }
 	END { flush() }' >"$manifests"
 
-# remaining RESOURCE: the names of all its objects, none where the kind is not known.
+# remaining RESOURCE [SELECTOR...]: the names of all its objects, none where the kind is not known. It fails when nobody can say.
 remaining() {
-	"$kubectl" get "$1" --all-namespaces --ignore-not-found -o 'jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\n"}{end}' "${@:2}"
+	"$kubectl" get "$1" --all-namespaces --ignore-not-found -o 'jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\n"}{end}' \
+		"${@:2}" 2>"$complaints" && return
+	grep -q "the server doesn't have a resource type" "$complaints" && return
+	cat "$complaints" >&2
+	echo "undeploy: nobody can say which $1 are left, so the installation stays; another try goes on" >&2
+	return 1
 }
 
 # await RESOURCE [SELECTOR...]: waits until there is none left; says which there are when the time is up.
 await() {
 	local deadline=$((SECONDS + timeout)) left
-	while left=$(remaining "$@") && [[ -n $left ]]; do
+	while true; do
+		# Who calls this looks at what it returns, and so a failure would not end the script by itself.
+		left=$(remaining "$@") || exit 1
+		[[ -n $left ]] || return 0
 		if ((SECONDS >= deadline)); then
 			printf 'undeploy: after %s s these %s are still there:\n%s\n' "$timeout" "$1" "$left" >&2
 			return 1
@@ -41,12 +50,14 @@ await() {
 	done
 }
 
-# release RESOURCE: takes the finalizers off all that is left of it.
+# release RESOURCE: takes the finalizers off all that is left of it. An object may go before its turn; one that stays is named
+# by who awaits them.
 release() {
-	local namespace name
+	local left namespace name
+	left=$(remaining "$1")
 	while IFS=/ read -r namespace name; do
-		[[ -z $name ]] || "$kubectl" patch "$1" "$name" --namespace="$namespace" --type=merge --patch='{"metadata":{"finalizers":null}}'
-	done < <(remaining "$1")
+		[[ -z $name ]] || "$kubectl" patch "$1" "$name" --namespace="$namespace" --type=merge --patch='{"metadata":{"finalizers":null}}' || true
+	done <<<"$left"
 }
 
 # Who makes others goes before those that it makes, and the Pods of Runtimes after the workspaces whose files they remove.
@@ -54,6 +65,8 @@ for resource in workflowruns.workflows.kruntimes.io workflows.workflows.kruntime
 	runs.kruntimes.io persistentworkspaces.workspaces.kruntimes.io runtimes.kruntimes.io; do
 	group=${resource#*.}
 	[[ $'\n'$served == *$'\n'"$group/"* ]] || continue
+	left=$(remaining "$resource")
+	[[ -n $left ]] || continue
 	"$kubectl" delete "$resource" --all --all-namespaces --wait=false
 	await "$resource" && continue
 	if [[ $force != true ]]; then

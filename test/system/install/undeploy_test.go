@@ -1,10 +1,14 @@
 package install
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -105,10 +109,60 @@ func TestUndeployDoesNotWaitForEver(t *testing.T) {
 	if err := read(t, admin, held); err != nil {
 		t.Errorf("without FORCE it took away what was held: %v", err)
 	}
-	if said, err := undeploy(t, dev, groups.All(), "TIMEOUT=30", "FORCE=true"); err != nil {
+	// The workspace has gone when the second patch comes, as it may in between.
+	twice := kubectlThat(t, `if [[ $1 == patch ]]; then "$real" "$@"; fi`)
+	if said, err := undeploy(t, dev, groups.All(), "TIMEOUT=30", "FORCE=true", twice); err != nil {
 		t.Fatalf("with FORCE: %v\n%s", err, said)
 	}
 	if err := read(t, admin, held); !meta.IsNoMatchError(err) && client.IgnoreNotFound(err) != nil {
 		t.Errorf("with FORCE the workspace is there: %v", err)
+	}
+}
+
+// kubectlThat is the variable that lets undeploy run these lines of bash before kubectl; they may fail in its place.
+func kubectlThat(t *testing.T, lines string) string {
+	t.Helper()
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "kubectl")
+	script := fmt.Sprintf("#!/usr/bin/env bash\nset -euo pipefail\nreal=%q\n%s\nexec \"$real\" \"$@\"\n", executable, lines)
+	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return "KUBECTL=" + path
+}
+
+// TestUndeployTakesNothingAwayThatItCannotSee loses the API server after the first deletion, and then a whole kind.
+func TestUndeployTakesNothingAwayThatItCannotSee(t *testing.T) {
+	dev, admin := start(t, devcluster.Options{WithoutProduct: true})
+	held := newWorkspace("held")
+	held.Finalizers = []string{workspacesv1alpha1.Finalizer}
+	create(t, admin, held)
+	marker := filepath.Join(t.TempDir(), "deleted")
+	lost := kubectlThat(t, fmt.Sprintf(`if [[ $1 == delete ]]; then : >%[1]q; fi
+if [[ $1 == get && -e %[1]q ]]; then echo "error: the connection was lost" >&2; exit 1; fi`, marker))
+	said, err := undeploy(t, dev, groups.All(), "TIMEOUT=30", lost)
+	if err == nil {
+		t.Fatalf("it succeeded:\n%s", said)
+	}
+	if want := "error: the connection was lost\nundeploy: nobody can say which persistentworkspaces.workspaces.kruntimes.io are left"; !strings.Contains(said, want) {
+		t.Errorf("it said\n%s\nwant\n%s", said, want)
+	}
+	if err := read(t, admin, held); err != nil || held.DeletionTimestamp == nil {
+		t.Errorf("the workspace, deleted at %v: %v", held.DeletionTimestamp, err)
+	}
+	if err := read(t, admin, newRuntime("none")); meta.IsNoMatchError(err) || !apierrors.IsNotFound(err) {
+		t.Errorf("the kinds have gone: %v", err)
+	}
+
+	held.Finalizers = nil
+	if err := admin.Update(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	unknown := kubectlThat(t, `if [[ $1 == get && $2 == actions.* ]]; then exec "$real" get nothing.workflows.kruntimes.io; fi`)
+	if said, err := undeploy(t, dev, groups.All(), "TIMEOUT=30", unknown); err != nil {
+		t.Errorf("with a kind that is not known: %v\n%s", err, said)
 	}
 }
