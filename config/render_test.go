@@ -74,6 +74,8 @@ func TestRenderInstallsAllKinds(t *testing.T) {
 		"CustomResourceDefinition/runs.kruntimes.io", "CustomResourceDefinition/runtimes.kruntimes.io",
 		"CustomResourceDefinition/workflowruns.workflows.kruntimes.io", "CustomResourceDefinition/workflows.workflows.kruntimes.io",
 		"ValidatingAdmissionPolicy/kruntimes-workspace-group", "ValidatingAdmissionPolicyBinding/kruntimes-workspace-group",
+		"ValidatingAdmissionPolicy/kruntimes-runtime-tokens", "ValidatingAdmissionPolicyBinding/kruntimes-runtime-tokens",
+		"ValidatingAdmissionPolicy/kruntimes-workflow-status", "ValidatingAdmissionPolicyBinding/kruntimes-workflow-status",
 		"ValidatingAdmissionPolicy/kruntimes-namespace-status", "ValidatingAdmissionPolicyBinding/kruntimes-namespace-status",
 		"FlowSchema/kruntimes-components", "Namespace/kruntimes-system",
 		"Role/kruntimes-system/kruntimes-leader-election", "RoleBinding/kruntimes-system/kruntimes-leader-election",

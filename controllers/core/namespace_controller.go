@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -20,11 +22,8 @@ import (
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 )
 
-// The condition on a namespace in deletion whose last Pod of a Runtime is gone. It is False, and its time says when that was.
-const (
-	conditionRuntimePodsRemaining corev1.NamespaceConditionType = "kruntimes.io/RuntimePodsRemaining"
-	reasonRuntimePodsGone                                       = "RuntimePodsGone"
-)
+// toldInterval is how often a namespace is told at most. Kubernetes looks at all that is in there each time.
+const toldInterval = 10 * time.Second
 
 // NamespaceReconciler lets namespaces with Pods of Runtimes go as soon as these have ended. Kubernetes deletes the Pods of a
 // namespace first; where they are not gone within seconds it looks again after half of their longest grace period, however
@@ -67,28 +66,52 @@ func (r *NamespaceReconciler) Reconcile(ctx context.Context, request reconcile.R
 	if len(pods.Items) > 0 {
 		return reconcile.Result{}, nil // The end of the last one comes back to this.
 	}
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	namespace := &corev1.Namespace{}
 	if err := r.Live.Get(ctx, client.ObjectKey{Name: request.Name}, namespace); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+		if apierrors.IsNotFound(err) {
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, fmt.Errorf("reading the namespace: %w", err)
 	}
 	if namespace.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
 	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": namespace.UID},
-		"status": map[string]any{"conditions": []corev1.NamespaceCondition{{
-			Type: conditionRuntimePodsRemaining, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
-			Reason: reasonRuntimePodsGone, Message: "All Pods of Runtimes are gone",
-		}}},
-	})
-	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("encoding the condition: %w", err)
+	now := r.Clock.Now()
+	if early := now.Add(-toldInterval); toldAt(namespace).After(early) {
+		return reconcile.Result{RequeueAfter: toldAt(namespace).Sub(early)}, nil
 	}
-	err = r.Client.Status().Patch(ctx, namespace, client.RawPatch(types.StrategicMergePatchType, patch))
-	if client.IgnoreNotFound(err) != nil {
+	err := r.tell(ctx, namespace, now)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // It is gone, or another one has its name.
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("telling that the Pods are gone: %w", err)
 	}
 	ctrl.LoggerFrom(ctx).Info("Told that the Pods of a namespace in deletion are gone")
 	return reconcile.Result{}, nil
+}
+
+// toldAt is when a namespace was told last; zero when it was not.
+func toldAt(namespace *corev1.Namespace) time.Time {
+	for _, c := range namespace.Status.Conditions {
+		if c.Type == corev1alpha1.NamespaceConditionRuntimePodsRemaining {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+// tell writes the condition.
+func (r *NamespaceReconciler) tell(ctx context.Context, namespace *corev1.Namespace, now time.Time) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": namespace.UID},
+		"status": map[string]any{"conditions": []corev1.NamespaceCondition{{
+			Type: corev1alpha1.NamespaceConditionRuntimePodsRemaining, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(now),
+			Reason: corev1alpha1.ReasonRuntimePodsGone, Message: "All Pods of Runtimes are gone",
+		}}},
+	})
+	if err != nil {
+		return fmt.Errorf("encoding the condition: %w", err)
+	}
+	return r.Client.Status().Patch(ctx, namespace, client.RawPatch(types.StrategicMergePatchType, patch))
 }

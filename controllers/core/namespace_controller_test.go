@@ -2,6 +2,7 @@ package core
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -15,25 +16,32 @@ import (
 )
 
 func TestTheEndOfTheLastPodIsToldToANamespaceInDeletion(t *testing.T) {
-	told := []corev1.NamespaceCondition{
-		{Type: corev1.NamespaceContentRemaining, Status: corev1.ConditionTrue},
-		{Type: "kruntimes.io/RuntimePodsRemaining", Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(epoch),
-			Reason: "RuntimePodsGone", Message: "All Pods of Runtimes are gone"},
+	told := func(at time.Time) []corev1.NamespaceCondition {
+		return []corev1.NamespaceCondition{
+			{Type: corev1.NamespaceContentRemaining, Status: corev1.ConditionTrue},
+			{Type: "kruntimes.io/RuntimePodsRemaining", Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(at),
+				Reason: "RuntimePodsGone", Message: "All Pods of Runtimes are gone"},
+		}
 	}
+	untold := told(epoch)[:1]
 	cases := map[string]struct {
 		deleted bool
+		before  []corev1.NamespaceCondition
 		pods    []string // namespaces of Pods
 		want    []corev1.NamespaceCondition
+		again   time.Duration
 	}{
-		"the last one is gone":                    {true, []string{"another"}, told},
-		"one is left":                             {true, []string{"ns"}, told[:1]},
-		"the namespace stays":                     {false, nil, told[:1]},
-		"the namespace stays, and a Pod is there": {false, []string{"ns"}, told[:1]},
+		"the last one is gone":                    {true, untold, []string{"another"}, told(epoch), 0},
+		"one is left":                             {true, untold, []string{"ns"}, untold, 0},
+		"the namespace stays":                     {false, untold, nil, untold, 0},
+		"the namespace stays, and a Pod is there": {false, untold, []string{"ns"}, untold, 0},
+		"it was told a moment ago":                {true, told(epoch.Add(-4 * time.Second)), nil, told(epoch.Add(-4 * time.Second)), 6 * time.Second},
+		"it was told some time ago":               {true, told(epoch.Add(-10 * time.Second)), nil, told(epoch), 0},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", UID: "ns-uid", Finalizers: []string{"example.com/held"}},
-				Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive, Conditions: told[:1:1]}}
+				Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive, Conditions: tc.before}}
 			objects := []client.Object{namespace}
 			for _, ns := range tc.pods {
 				objects = append(objects, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "p"}})
@@ -45,10 +53,10 @@ func TestTheEndOfTheLastPodIsToldToANamespaceInDeletion(t *testing.T) {
 				}
 			}
 			r := &NamespaceReconciler{Client: c, Live: c, Clock: testingclock.NewFakePassiveClock(epoch)}
-			for _, ns := range []string{"ns", "gone"} {
+			for ns, want := range map[string]time.Duration{"ns": tc.again, "gone": 0} {
 				result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: ns}})
-				if err != nil || result != (reconcile.Result{}) {
-					t.Errorf("for namespace %s: %+v, %v", ns, result, err)
+				if err != nil || result.RequeueAfter != want {
+					t.Errorf("for namespace %s: %+v, %v, want another look after %s", ns, result, err, want)
 				}
 			}
 			if err := c.Get(t.Context(), client.ObjectKey{Name: "ns"}, namespace); err != nil {

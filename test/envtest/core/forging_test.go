@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -142,4 +143,53 @@ func refusedWith(err error, want string) (bool, error) {
 		return true, nil
 	}
 	return false, err
+}
+
+// TestAFinishedRunIsSettled has the Pod change what it has reported, as long as the Pod is there.
+func TestAFinishedRunIsSettled(t *testing.T) {
+	run, cfg, _ := assigned(t, shared.Namespace(t))
+	pod := cluster.Client(t, cfg)
+	const settled = "the status of a Run that has ended does not change any more"
+	const result = `{"status":{"phase":"Succeeded","exitCode":0,"outputs":{"answer":"42"}}}`
+	expectError(t, "the Pod begins", patchStatus(t, pod, run, `{"status":{"phase":"Running"}}`), "")
+	expectError(t, "the Pod reports", patchStatus(t, pod, run, result), "")
+	expectError(t, "the Pod reports once more", patchStatus(t, pod, run, result), "")
+	for _, text := range []string{
+		`{"status":{"outputs":{"answer":"43"}}}`, `{"status":{"outputs":null}}`, `{"status":{"exitCode":1}}`, `{"status":{"message":"x"}}`,
+		`{"status":{"startTime":"2026-07-06T12:00:00Z"}}`,
+	} {
+		expectError(t, text, patchStatus(t, pod, run, text), settled)
+	}
+	expectError(t, "the control plane", patchStatus(t, shared.Admin(), run, `{"status":{"message":"x"}}`), "")
+}
+
+// TestPeopleMakeNoTokenOfARuntimesPod gives them the right to make tokens in a namespace, as Kubernetes' role edit does.
+func TestPeopleMakeNoTokenOfARuntimesPod(t *testing.T) {
+	ns := shared.Namespace(t)
+	pod := shared.RuntimePod(t, ns, "sh", "runtime-sh-0")
+	rules := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, Verbs: []string{"create"}}
+	person := shared.User(t, ns, "person", rules)
+	kubelet := shared.User(t, ns, "system:node:n", rules)
+	kubelet.Impersonate.Groups = append(kubelet.Impersonate.Groups, "system:nodes")
+	request := func(by client.Client, account string, bound *authenticationv1.BoundObjectReference) error {
+		return by.SubResource("token").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: account}},
+			&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: bound}})
+	}
+	toPod := &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}
+	plain := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "plain"}, Spec: corev1.PodSpec{ServiceAccountName: "theirs",
+		Containers: []corev1.Container{{Name: "c", Image: "example.com/c"}}}}
+	shared.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "theirs"}})
+	shared.Create(t, plain)
+	toPlain := &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: plain.Name, UID: plain.UID}
+
+	for who, by := range map[string]*rest.Config{"a person": person, "the kubelet": kubelet, "an administrator": shared.Config()} {
+		want := ""
+		if who == "a person" {
+			want = "a token of a Runtime's account that is bound to a Pod is made by the kubelet; leave spec.boundObjectRef out"
+		}
+		c := cluster.Client(t, by)
+		expectError(t, who+", for the Pod of a Runtime", request(c, pod.Spec.ServiceAccountName, toPod), want)
+		expectError(t, who+", for its account", request(c, pod.Spec.ServiceAccountName, nil), "")
+		expectError(t, who+", for a Pod of theirs", request(c, "theirs", toPlain), "")
+	}
 }

@@ -30,7 +30,7 @@ var editorRules = []rbacv1.PolicyRule{
 }
 
 // revisionRules are what somebody may have beside them, by a role of a cluster's own.
-var revisionRules = rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"controllerrevisions"}, Verbs: []string{"create", "update", "patch"}}
+var revisionRules = rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"controllerrevisions"}, Verbs: []string{"create", "update", "patch", "delete"}}
 
 // governor may do what the control plane will do for calls: create WorkflowRuns that are children.
 var governor = append([]rbacv1.PolicyRule{
@@ -209,5 +209,20 @@ func TestTheEditorHasTheRulesOfTheRole(t *testing.T) {
 				t.Errorf("the role allows to %s the status of %s", verb, resource)
 			}
 		}
+	}
+}
+
+// TestOnlyTheControlPlaneWritesWhatCameOfAWorkflowRun gives an editor everything in the group, as a role of a cluster's own may.
+func TestOnlyTheControlPlaneWritesWhatCameOfAWorkflowRun(t *testing.T) {
+	ns := shared.Namespace(t)
+	editor := cluster.Client(t, shared.User(t, ns, "everything", rbacv1.PolicyRule{APIGroups: []string{"workflows.kruntimes.io"}, Resources: []string{"*"}, Verbs: []string{"*"}}))
+	manager := cluster.Client(t, shared.ServiceAccount(t, config.Namespace, config.ManagerServiceAccount))
+	for kind, spec := range map[string]string{"WorkflowRun": job(sh), "Workflow": job(sh), "Action": `{steps: [{name: s, run: a}]}`} {
+		made := manifest(t, kind, ns, "d", spec)
+		expectError(t, "creating a "+kind, editor.Create(t.Context(), made), "")
+		for _, status := range []string{`{"observedGeneration":7}`, `null`} {
+			expectError(t, "writing the status of a "+kind, patchStatus(t, editor, made, status), "the status of a WorkflowRun, a Workflow and an Action is written only by the control plane")
+		}
+		expectError(t, "the manager writes the status of a "+kind, patchStatus(t, manager, made, `{"observedGeneration":1}`), "")
 	}
 }

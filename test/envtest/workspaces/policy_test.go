@@ -1,6 +1,7 @@
 package workspaces
 
 import (
+	"context"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -219,4 +220,26 @@ func TestOnlyTheControlPlaneMakesWorkspacesOfAWorkflowRun(t *testing.T) {
 	shared.Create(t, newWorkspace(ns, "child", labelled, owned))
 	expectError(t, "removing a label", user.Patch(t.Context(), newWorkspace(ns, "child"), mergePatch(`{"metadata":{"labels":null}}`)), labels)
 	expectError(t, "orphaning it", user.Patch(t.Context(), newWorkspace(ns, "child"), mergePatch(`{"metadata":{"ownerReferences":null}}`)), "")
+}
+
+// TestAControllerOfAnotherNamespaceMakesWorkspaces has one that may do everything by name, and proves itself as a Pod.
+func TestAControllerOfAnotherNamespaceMakesWorkspaces(t *testing.T) {
+	ns, elsewhere := shared.Namespace(t), shared.Namespace(t)
+	shared.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: elsewhere, Name: "deployer"}})
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: elsewhere, Name: "deployer"}, Spec: corev1.PodSpec{ServiceAccountName: "deployer",
+		Containers: []corev1.Container{{Name: "c", Image: "example.com/c"}}}}
+	shared.Create(t, pod)
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "deployer"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}}}}
+	shared.Create(t, role)
+	shared.Create(t, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "deployer"},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: elsewhere, Name: "deployer"}}})
+	deployer := cluster.Client(t, shared.Pod(t, pod))
+	w := newWorkspace(ns, "theirs")
+	cluster.Eventually(t, "the workspace to be made", func(ctx context.Context) (bool, error) {
+		err := deployer.Create(ctx, w.DeepCopy())
+		return err == nil, err
+	})
+	expectError(t, "labelling it", deployer.Patch(t.Context(), w, mergePatch(`{"metadata":{"labels":{"a":"b"}}}`)), "")
 }
