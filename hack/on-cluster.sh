@@ -7,7 +7,9 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 keep=${KEEP:-}
-if bin/cluster --state="$CLUSTER" status >/dev/null 2>&1; then
+# "up" leaves a cluster alone whose kubelet runs, whatever else of it has ended. One without is replaced by ours.
+parts=$(bin/cluster --state="$CLUSTER" status 2>/dev/null || true)
+if [[ $parts =~ (^|$'\n')kubelet\ +running ]]; then
 	keep=true
 fi
 
