@@ -4,6 +4,7 @@
 # Suite and mirror are those that apt on this machine is configured with. The archive is kept in the user's cache
 # directory, so only the first call takes long. It needs root, and debootstrap.
 set -euo pipefail
+export PATH=$PATH:/usr/sbin:/sbin
 
 [[ $(id -u) == 0 ]] || { echo "debian-root: making the root of a distribution needs root" >&2; exit 1; }
 command -v debootstrap >/dev/null || { echo "debian-root: debootstrap is missing: hack/cluster-packages.sh installs it" >&2; exit 1; }
@@ -20,6 +21,11 @@ if [[ -z $found ]]; then
 	found=$(mirror_of_apt)
 fi
 read -r suite mirror <<<"$found"
+# A mirror may be a file with a list of mirrors.
+if [[ ${mirror:-} == mirror+file:/* ]]; then
+	list=/${mirror#mirror+file:/}
+	mirror=$(awk '!/^[[:space:]]*(#|$)/ {print $1; exit}' "${list%/}")
+fi
 [[ -n ${mirror:-} ]] || { echo "debian-root: apt on this machine knows no mirror of Debian or Ubuntu" >&2; exit 1; }
 
 packages=$(IFS=,; echo "$*")
@@ -32,7 +38,8 @@ if [[ -e $archive ]]; then
 fi
 
 mkdir -p "$cache/packages"
-work=$(mktemp -d)
+# Not below /tmp, where device files may not work.
+work=$(mktemp -d "$cache/work.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 eval "$(apt-config shell http_proxy Acquire::http::Proxy)"
 [[ -z ${http_proxy:-} ]] || export http_proxy
