@@ -23,7 +23,11 @@ for script in examples/scripts/*.sh; do
 	sh -n "$script" || complain "$script" "does not parse"
 done
 if command -v shellcheck >/dev/null; then
-	shellcheck "${scripts[@]}" examples/scripts/*.sh || bad=1
+	shellcheck "${scripts[@]}" || bad=1
+	shellcheck --shell=sh examples/scripts/*.sh || bad=1
+	unseen=
+else
+	unseen="; shellcheck is not installed and has not seen them"
 fi
 ((bad == 0)) || exit 1
-echo "verify-scripts: ${#scripts[@]} scripts are in order"
+echo "verify-scripts: ${#scripts[@]} scripts are in order$unseen"
