@@ -6,6 +6,8 @@ SHELL := bash
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
+# Prerequisites may count on those before them, also with -j: one starts a cluster, the next loads images into it.
+.NOTPARALLEL:
 
 GO ?= go
 BIN := bin

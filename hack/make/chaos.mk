@@ -4,12 +4,12 @@ CHAOS_WORKFLOWRUNS ?= 200
 CHAOS_MINUTES ?= 20
 # Printed by each run; the same one gives the same choices, though not the same moments.
 CHAOS_SEED ?=
-ON_CLUSTER = CLUSTER=$(CLUSTER) KUBECONFIG=$(CLUSTER)/kubeconfig KUBECTL=$(KUBECTL)
+ON_CLUSTER = CLUSTER=$(CLUSTER) KUBECONFIG=$(CLUSTER)/kubeconfig KUBECTL=$(E2E_KUBECTL)
 
 .PHONY: chaos
 chaos: cluster-up cluster-deploy ## Kill parts at random under CHAOS_WORKFLOWRUNS=200 on the cluster of CLUSTER, for CHAOS_MINUTES=20 at most; CHAOS_SEED=N.
 	$(ON_CLUSTER) CHAOS_WORKFLOWRUNS=$(CHAOS_WORKFLOWRUNS) CHAOS_MINUTES=$(CHAOS_MINUTES) CHAOS_SEED=$(CHAOS_SEED) \
-		$(GO) test -count=1 -v -tags=grpcnotrace,chaos -timeout=60m ./test/e2e/chaos
+		$(GO) test -count=1 -v -tags=grpcnotrace,chaos -timeout=$$(($(CHAOS_MINUTES) + 40))m ./test/e2e/chaos
 
 .PHONY: bench-node
 bench-node: cluster-up cluster-deploy ## Measure Runs, steps and bare Pods on the cluster of CLUSTER.
