@@ -57,6 +57,25 @@ func TestTheSchedulerWritesOnlyWhereRunsGo(t *testing.T) {
 	}
 }
 
+// TestWhatTheManagerMayDelete lists all of it. Everything else goes with its owner.
+func TestWhatTheManagerMayDelete(t *testing.T) {
+	var deletes []string
+	for name, rules := range rulesOf(t, "overlays/all") {
+		for _, rule := range rules {
+			for _, verb := range rule.Verbs {
+				if strings.HasPrefix(verb, "delete") && strings.HasSuffix(name, "manager") {
+					deletes = append(deletes, rule.Resources...)
+				}
+			}
+		}
+	}
+	slices.Sort(deletes)
+	want := []string{"persistentworkspaces", "rolebindings", "runs", "serviceaccounts", "workflowruns"}
+	if diff := cmp.Diff(want, deletes); diff != "" {
+		t.Errorf("what the manager may delete (-want +got):\n%s", diff)
+	}
+}
+
 // TestRuntimedIsBoundByTheManagerOnly keeps its role out of every binding that is installed: the manager binds it, namespace by
 // namespace, and no other role.
 func TestRuntimedIsBoundByTheManagerOnly(t *testing.T) {

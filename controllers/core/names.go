@@ -23,8 +23,8 @@ const (
 	annotationPodTemplate = "kruntimes.io/pod-template"
 	// annotationNodeImage is the image of runtimed in it.
 	annotationNodeImage = "kruntimes.io/node-image"
-	// annotationRuntimeUID is, on a ServiceAccount and a RoleBinding, the UID of the Runtime that will own them once it is
-	// gone; see release.
+	// annotationRuntimeUID is, on a ServiceAccount and a RoleBinding, the UID of the Runtime that they were made for. Only what
+	// carries it is deleted; see release.
 	annotationRuntimeUID = "kruntimes.io/runtime-uid"
 )
 

@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,8 +18,8 @@ import (
 )
 
 // release ends the life of the ServiceAccount and the RoleBindings of a Runtime that is gone, once no Pod of it is left
-// that needs them to report how its Runs ended. Until then they have no owner; now they get the one that is gone, and the
-// garbage collector does the rest. See docs/decisions/0011-rights-outlive-pods.md.
+// that needs them to report how its Runs ended. They have no owner, so nobody else does. See
+// docs/decisions/0011-rights-outlive-pods.md.
 func (r *RuntimeReconciler) release(ctx context.Context, runtime types.NamespacedName) error {
 	rights, err := r.rightsOf(ctx, runtime)
 	if err != nil || len(rights) == 0 {
@@ -33,14 +31,15 @@ func (r *RuntimeReconciler) release(ctx context.Context, runtime types.Namespace
 	}
 	var errs []error
 	for _, o := range rights {
-		if err := r.handOver(ctx, o, runtime.Name); err != nil {
-			errs = append(errs, fmt.Errorf("handing %T %s over: %w", o, o.GetName(), err))
+		if err := r.deleteRight(ctx, o); err != nil {
+			errs = append(errs, fmt.Errorf("deleting %T %s: %w", o, o.GetName(), err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// rightsOf lists the ServiceAccount and the RoleBindings that were made for a Runtime and still have no owner.
+// rightsOf lists the ServiceAccount and the RoleBindings that were made for a Runtime. One that has an owner is left to that, and
+// one that is being deleted to its finalizers.
 func (r *RuntimeReconciler) rightsOf(ctx context.Context, runtime types.NamespacedName) ([]client.Object, error) {
 	var accounts corev1.ServiceAccountList
 	var bindings rbacv1.RoleBindingList
@@ -63,7 +62,8 @@ func (r *RuntimeReconciler) rightsOf(ctx context.Context, runtime types.Namespac
 	// The label is shortened where the name is long, so the annotation decides.
 	return slices.DeleteFunc(rights, func(o client.Object) bool {
 		a := o.GetAnnotations()
-		return a[corev1alpha1.AnnotationRuntime] != runtime.Name || a[annotationRuntimeUID] == "" || len(o.GetOwnerReferences()) > 0
+		return a[corev1alpha1.AnnotationRuntime] != runtime.Name || a[annotationRuntimeUID] == "" ||
+			len(o.GetOwnerReferences()) > 0 || o.GetDeletionTimestamp() != nil
 	}), nil
 }
 
@@ -91,20 +91,12 @@ func mayReport(pod corev1.Pod) bool {
 	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// handOver makes an object one that the garbage collector deletes: one whose only owner is gone.
-func (r *RuntimeReconciler) handOver(ctx context.Context, o client.Object, runtime string) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"resourceVersion": o.GetResourceVersion(),
-		"ownerReferences": []metav1.OwnerReference{{
-			APIVersion: corev1alpha1.GroupVersion.String(), Kind: "Runtime", Name: runtime,
-			UID: types.UID(o.GetAnnotations()[annotationRuntimeUID])}},
-	}})
-	if err != nil {
-		return fmt.Errorf("encoding the patch: %w", err)
-	}
-	if err := r.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)); err != nil {
+// deleteRight deletes an object as it was seen: what somebody has changed since is looked at again first.
+func (r *RuntimeReconciler) deleteRight(ctx context.Context, o client.Object) error {
+	uid, version := o.GetUID(), o.GetResourceVersion()
+	if err := r.Client.Delete(ctx, o, client.Preconditions{UID: &uid, ResourceVersion: &version}); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Handed over to the garbage collector", "kind", fmt.Sprintf("%T", o), "object", o.GetName())
+	ctrl.LoggerFrom(ctx).Info("Deleted right of a Runtime that is gone", "kind", fmt.Sprintf("%T", o), "object", o.GetName())
 	return nil
 }

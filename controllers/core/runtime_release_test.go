@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -75,24 +77,72 @@ func TestRightsOutliveThePods(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			want := []metav1.OwnerReference{{APIVersion: "kruntimes.io/v1alpha1", Kind: "Runtime", Name: "sh", UID: runtimeWith(nil).UID}}
-			if !tc.want {
-				want = nil
-			}
-			checkOwners(t, r.Live, want, ours...)
-			checkOwners(t, r.Live, nil, others...)
+			checkPresent(t, r.Live, !tc.want, ours...)
+			checkPresent(t, r.Live, true, others...)
 		})
 	}
 }
 
-func checkOwners(t *testing.T, c client.Reader, want []metav1.OwnerReference, objects ...client.Object) {
+// TestRightsAreDeletedAsTheyWereSeen has somebody change one, or make it anew, after the cache has seen it.
+func TestRightsAreDeletedAsTheyWereSeen(t *testing.T) {
+	ours, _ := rightsOfSh()
+	for _, o := range ours {
+		o.SetUID(types.UID("of-" + o.GetName()))
+	}
+	seen := map[string]metav1.Preconditions{}
+	stale := interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			err := c.List(ctx, list, options...)
+			if accounts, ok := list.(*corev1.ServiceAccountList); ok && len(accounts.Items) > 0 {
+				accounts.Items[0].ResourceVersion = "1"
+			}
+			return err
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+			if p := (&client.DeleteOptions{}).ApplyOptions(options).Preconditions; p != nil {
+				seen[fmt.Sprintf("%T %s", o, o.GetName())] = *p
+			}
+			return c.Delete(ctx, o, options...)
+		},
+	}
+	r := newReconciler(t, stale, nil, ours...)
+	_, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "sh"}})
+	if !apierrors.IsConflict(err) {
+		t.Errorf("got error %v, want a conflict, after which it is tried again", err)
+	}
+	want := map[string]metav1.Preconditions{}
+	for i, o := range ours {
+		want[fmt.Sprintf("%T %s", o, o.GetName())] = metav1.Preconditions{UID: ptr.To(o.GetUID()), ResourceVersion: ptr.To([]string{"1", "999", "999"}[i])}
+	}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Errorf("what deletions ask for (-want +got):\n%s", diff)
+	}
+	checkPresent(t, r.Live, true, ours[0])
+	checkPresent(t, r.Live, false, ours[1:]...)
+}
+
+// TestRightsOfAnotherOwnerAreLeftToIt: an earlier version handed them over to the garbage collector.
+func TestRightsOfAnotherOwnerAreLeftToIt(t *testing.T) {
+	ours, _ := rightsOfSh()
+	for _, o := range ours {
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "kruntimes.io/v1alpha1", Kind: "Runtime", Name: "sh", UID: runtimeWith(nil).UID}})
+	}
+	r := newReconciler(t, interceptor.Funcs{}, nil, ours...)
+	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "sh"}}); err != nil {
+		t.Fatal(err)
+	}
+	checkPresent(t, r.Live, true, ours...)
+}
+
+func checkPresent(t *testing.T, c client.Reader, want bool, objects ...client.Object) {
 	t.Helper()
 	for _, o := range objects {
-		if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+		err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o.DeepCopyObject().(client.Object))
+		if client.IgnoreNotFound(err) != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, o.GetOwnerReferences()); diff != "" {
-			t.Errorf("owners of %T %s (-want +got):\n%s", o, o.GetName(), diff)
+		if got := err == nil; got != want {
+			t.Errorf("%T %s is there: %t, want %t", o, o.GetName(), got, want)
 		}
 	}
 }

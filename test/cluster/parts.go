@@ -60,8 +60,8 @@ func (c commands) etcdPart() node.Part {
 		"--auto-compaction-mode=periodic", "--auto-compaction-retention=5m")
 }
 
-// apiServerPart has the admission plugins of a cluster's default, PodSecurity among them, and reaches webhooks without a
-// route to Services.
+// apiServerPart has the admission plugins of a cluster's default, PodSecurity among them, and the one for owner references that some
+// distributions have on: what is allowed with it is allowed without. It reaches webhooks without a route to Services.
 func (c commands) apiServerPart() node.Part {
 	return c.part(PartAPIServer, c.binaries[controlplane.APIServer],
 		"--etcd-servers=unix://"+c.etcdSocket(),
@@ -75,7 +75,7 @@ func (c commands) apiServerPart() node.Part {
 		"--service-account-key-file="+c.cert(certServiceAccounts),
 		"--service-account-signing-key-file="+c.key(certServiceAccounts),
 		"--service-cluster-ip-range="+serviceRange,
-		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement",
 		"--requestheader-client-ca-file="+c.cert(certFrontProxy),
 		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",

@@ -81,6 +81,8 @@ func start(arguments map[string]string) (*Cluster, error) {
 		return nil, fmt.Errorf("providing the control plane's binaries: %w", err)
 	}
 	c := &Cluster{env: &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: startTimeout}}
+	// Some distributions have this plugin on. What is allowed with it is allowed without.
+	c.env.ControlPlane.GetAPIServer().Configure().Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement")
 	for name, value := range arguments {
 		c.env.ControlPlane.GetAPIServer().Configure().Append(name, value)
 	}

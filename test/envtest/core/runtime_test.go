@@ -10,6 +10,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -253,7 +254,7 @@ func TestStatusFollowsThePods(t *testing.T) {
 	awaitCondition("Available", "False PodsStarting: 0 of 1 Pods ready")
 }
 
-// TestTheRightsOfADeletedRuntimeOutliveItsPods looks at what the garbage collector, which is not here, goes by.
+// TestTheRightsOfADeletedRuntimeOutliveItsPods takes the last Pod away, also while no manager is there.
 func TestTheRightsOfADeletedRuntimeOutliveItsPods(t *testing.T) {
 	for name, restart := range map[string]bool{"the manager is there": false, "the manager is away meanwhile": true} {
 		t.Run(name, func(t *testing.T) {
@@ -279,12 +280,12 @@ func TestTheRightsOfADeletedRuntimeOutliveItsPods(t *testing.T) {
 			if restart {
 				startManager(t)
 			}
-			handedOver := func(o client.Object) bool {
-				owners := o.GetOwnerReferences()
-				return len(owners) == 1 && owners[0].UID == sh.UID
+			for _, right := range []client.Object{account, binding} {
+				cluster.Eventually(t, fmt.Sprintf("%T %s to go", right, right.GetName()), func(ctx context.Context) (bool, error) {
+					err := shared.Admin().Get(ctx, client.ObjectKeyFromObject(right), right)
+					return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+				})
 			}
-			eventually(t, "the ServiceAccount to be handed over", ns, "runtime-sh", account, func(a *corev1.ServiceAccount) bool { return handedOver(a) })
-			eventually(t, "the RoleBinding to be handed over", ns, bindingOfSh, binding, func(b *rbacv1.RoleBinding) bool { return handedOver(b) })
 		})
 	}
 }
