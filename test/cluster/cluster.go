@@ -65,12 +65,20 @@ func New(options Options) (*Cluster, error) {
 	if path := l.etcdSocket() + ".peer"; len(path) > 107 {
 		return nil, fmt.Errorf("the path of state directory %s is too long for the sockets in it", state)
 	}
-	for _, hidden := range node.Hidden() {
-		if inside(state, hidden) {
-			return nil, fmt.Errorf("state directory %s must not be below %s, which the node does not see", state, hidden)
-		}
+	if err := checkSeen("state directory", state); err != nil {
+		return nil, err
 	}
 	return &Cluster{layout: l, options: options, node: node.NewClient(l.nodeSocket())}, nil
+}
+
+// checkSeen returns an error, which says what the path is of, when the node does not see it.
+func checkSeen(what, path string) error {
+	for _, hidden := range node.Hidden() {
+		if inside(path, hidden) {
+			return fmt.Errorf("%s %s must not be below %s, which the node does not see", what, path, hidden)
+		}
+	}
+	return nil
 }
 
 // inside tells whether path is dir or lies below it.
@@ -105,7 +113,14 @@ func (c *Cluster) Parts(ctx context.Context) ([]node.State, error) { return c.no
 const stopGrace = 30 * time.Second
 
 // Start runs a program as a part of the cluster: on its node, and not longer than it.
-func (c *Cluster) Start(ctx context.Context, part node.Part) error { return c.node.Start(ctx, part) }
+func (c *Cluster) Start(ctx context.Context, part node.Part) error {
+	if len(part.Args) > 0 {
+		if err := checkSeen("program", part.Args[0]); err != nil {
+			return err
+		}
+	}
+	return c.node.Start(ctx, part)
+}
 
 // Stop ends a part as its operator would.
 func (c *Cluster) Stop(ctx context.Context, part string) error {

@@ -35,11 +35,24 @@ var packageOf = map[string]string{
 	cniPlugins + "/loopback":   "containernetworking-plugins",
 }
 
+// findProgram looks a program up where the parts of the node do, whatever PATH this process has.
+func findProgram(name string) (string, error) {
+	if filepath.IsAbs(name) {
+		return exec.LookPath(name)
+	}
+	for _, dir := range filepath.SplitList(nodePath) {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("finding %s in %s: %w", name, nodePath, exec.ErrNotFound)
+}
+
 // findPrograms returns the paths of the programs by their names, or an error that names the packages that are missing.
 func findPrograms() (map[string]string, error) {
 	paths, lacking := map[string]string{}, map[string]bool{}
 	for program, pkg := range packageOf {
-		path, err := exec.LookPath(program)
+		path, err := findProgram(program)
 		if err != nil {
 			lacking[pkg] = true
 			continue
@@ -95,7 +108,11 @@ func (l link) create(ctx context.Context, name string, pid int) error {
 }
 
 func ip(ctx context.Context, args ...string) error {
-	if output, err := exec.CommandContext(ctx, "ip", args...).CombinedOutput(); err != nil {
+	path, err := findProgram("ip")
+	if err != nil {
+		return err
+	}
+	if output, err := exec.CommandContext(ctx, path, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("running ip %s: %w: %s", strings.Join(args, " "), err, output)
 	}
 	return nil

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -35,6 +37,11 @@ func (c *Cluster) Up(ctx context.Context) (err error) {
 	})
 	if err != nil {
 		return err
+	}
+	for _, path := range slices.Sorted(maps.Values(binaries)) {
+		if err := checkSeen("program", path); err != nil {
+			return err
+		}
 	}
 	if err := c.Down(ctx); err != nil {
 		return fmt.Errorf("removing what an earlier cluster left: %w", err)
@@ -86,8 +93,11 @@ func (c *Cluster) prepare(commands commands) error {
 	return makeCgroups(c.cgroup())
 }
 
+// nodePath is where the parts look for programs.
+const nodePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 // nodeEnviron is all that the parts see of the machine's environment.
-var nodeEnviron = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"}
+var nodeEnviron = []string{"PATH=" + nodePath, "HOME=/root"}
 
 // startNode starts the first process of the node, gives it the other end of a new interface, and waits until it takes orders.
 func (c *Cluster) startNode(ctx context.Context, link link) error {
@@ -178,8 +188,12 @@ func (c *Cluster) startParts(ctx context.Context, commands commands) error {
 
 // Load imports images from archives, as docker save and Write make them, into the node.
 func (c *Cluster) Load(ctx context.Context, archives ...string) error {
+	ctr, err := findProgram("ctr")
+	if err != nil {
+		return err
+	}
 	for _, archive := range archives {
-		cmd := exec.CommandContext(ctx, "ctr", "--address="+c.containerdSocket(), "--namespace=k8s.io", "images", "import", archive)
+		cmd := exec.CommandContext(ctx, ctr, "--address="+c.containerdSocket(), "--namespace=k8s.io", "images", "import", archive)
 		if output, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("loading %s: %w: %s", archive, err, output)
 		}
