@@ -2,6 +2,8 @@ package main
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -98,8 +100,10 @@ func TestOnlyTheManagerIsAllowedWhatTheBundleAdds(t *testing.T) {
 	if diff := cmp.Diff(want.permissions, p.permissions); diff != "" {
 		t.Errorf("rights in the namespace (-config/default +bundle):\n%s", diff)
 	}
-	for account, list := range p.clusterPermissions {
-		added := rules(t, list)
+	accounts := slices.Concat(slices.Collect(maps.Keys(want.clusterPermissions)), slices.Collect(maps.Keys(p.clusterPermissions)))
+	slices.Sort(accounts)
+	for _, account := range slices.Compact(accounts) {
+		added := rules(t, p.clusterPermissions[account])
 		for _, rule := range rules(t, want.clusterPermissions[account]) {
 			at := slices.IndexFunc(added, func(r rbacv1.PolicyRule) bool { return cmp.Equal(r, rule) })
 			if at < 0 {
@@ -192,5 +196,20 @@ func TestServiceVersion(t *testing.T) {
 	in.base.Object["spec"].(map[string]any)["customresourcedefinitions"] = map[string]any{}
 	if _, err := serviceVersion(in, p, release{version: "1.2.3"}); err == nil {
 		t.Error("a bundle was made whose kinds nobody describes")
+	}
+}
+
+func TestTheBundleStaysWhenTheNextCannotBeWritten(t *testing.T) {
+	dir := t.TempDir()
+	before := filepath.Join(dir, "bundle", "before")
+	if err := os.MkdirAll(before, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	csv := &unstructured.Unstructured{Object: map[string]any{"spec": make(chan int)}}
+	if err := write(dir, input{}, &parts{}, csv, release{}); err == nil {
+		t.Error("what has no encoding was written")
+	}
+	if _, err := os.Stat(before); err != nil {
+		t.Errorf("the bundle before is gone: %v", err)
 	}
 }
