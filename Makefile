@@ -1,5 +1,6 @@
 # kruntimes: everything a person or a machine does with this tree starts here. "make help" lists it.
-# What a target needs it makes itself; Go, git and make are enough (install, deploy and undeploy also want kubectl).
+# What a target needs it makes itself; Go, git and make are enough. install, deploy and undeploy want kubectl as well;
+# what starts a cluster (cluster-up, e2e, e2e-olm and the like) wants Linux, root, and Debian's or Ubuntu's apt with a mirror.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -40,7 +41,7 @@ help: ## Print this list.
 		/^[a-zA-Z0-9_-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' Makefile hack/make/*.mk
 
 .PHONY: presubmit
-presubmit: verify lint test demo ## All that a change must pass; .ci/run does the same, with times.
+presubmit: verify lint test demo ## All that a change must pass without root; .ci/run times each step, and adds e2e and e2e-olm.
 
 .PHONY: clean
 clean: ## Remove what was built here. The control plane's cache stays: see docs/development.md.
