@@ -30,7 +30,7 @@ type PolicyOptions struct {
 	// Install creates what is missing before anything else starts, restores what is changed or deleted later, and has the
 	// manager be ready only while everything is there. It goes with all groups. Default: false.
 	Install bool
-	// OwnerSelector selects ClusterRoles by their labels. The first of them by name becomes the owner of the policies, and of the
+	// OwnerSelector selects ClusterRoles by their labels. The first of them by name becomes an owner of the policies, and of the
 	// ClusterRoles that users bind, so that the garbage collector removes them with it. Where none is selected nothing is
 	// created. Empty: nobody owns them, and they stay.
 	OwnerSelector string

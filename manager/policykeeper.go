@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -16,12 +17,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kruntimes.io/kruntimes/config/selfinstall"
 )
+
+// adoptionInterval is how often the leader looks for ClusterRoles without their owner.
+const adoptionInterval = 10 * time.Minute
 
 // policyKeeper keeps policies as they should be.
 type policyKeeper struct {
@@ -49,7 +54,9 @@ func newPolicyKeeper(c client.Client, options PolicyOptions) (*policyKeeper, err
 }
 
 // install brings every policy in place, and has them and the ClusterRoles of the bundle owned by the present owner. Every
-// replica does so at its start: a new version brings its policies in before an old leader has gone. All are attempted.
+// replica does so at its start: a new version brings its policies in before an old leader has gone. All are attempted. What
+// another replica was faster with is looked at again. A ClusterRole that cannot be adopted yet is left to the leader: nothing but
+// its removal depends on that.
 func (k *policyKeeper) install(ctx context.Context) error {
 	owner, err := k.owner(ctx)
 	if err != nil {
@@ -57,15 +64,16 @@ func (k *policyKeeper) install(ctx context.Context) error {
 	}
 	var errs []error
 	for _, policy := range k.want {
-		errs = append(errs, k.restore(ctx, policy, owner))
+		errs = append(errs, retry.OnError(retry.DefaultBackoff, isOvertaken, func() error { return k.restore(ctx, policy, owner) }))
 	}
-	if owner != nil {
-		for _, name := range selfinstall.ClusterRoles {
-			errs = append(errs, k.adopt(ctx, name, *owner))
-		}
+	if err := k.adoptAll(ctx, owner); err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "ClusterRoles were not adopted, and would stay when the installation is removed")
 	}
 	return errors.Join(errs...)
 }
+
+// isOvertaken tells whether somebody else has written the object meanwhile.
+func isOvertaken(err error) bool { return apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) }
 
 // owner finds the ClusterRole that owns the policies; nil when nobody is to. One that is being deleted owns nothing any more.
 func (k *policyKeeper) owner(ctx context.Context) (*metav1.OwnerReference, error) {
@@ -84,12 +92,15 @@ func (k *policyKeeper) owner(ctx context.Context) (*metav1.OwnerReference, error
 	return &metav1.OwnerReference{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole", Name: first.Name, UID: first.UID}, nil
 }
 
-// restore makes one policy what it should be. An owner is set where there is one.
+// restore makes one policy what it should be. The owner is added where it was found; without it nothing is created that should have one.
 func (k *policyKeeper) restore(ctx context.Context, want *unstructured.Unstructured, owner *metav1.OwnerReference) error {
 	what := want.GetKind() + " " + want.GetName()
 	have := policyOf(want.GroupVersionKind())
 	err := k.live.Get(ctx, client.ObjectKeyFromObject(want), have)
 	if apierrors.IsNotFound(err) {
+		if owner == nil && k.owners != nil {
+			return nil // That there is none was reported.
+		}
 		made := want.DeepCopy()
 		if owner != nil {
 			made.SetOwnerReferences([]metav1.OwnerReference{*owner})
@@ -115,7 +126,8 @@ func (k *policyKeeper) restore(ctx context.Context, want *unstructured.Unstructu
 }
 
 // planPolicy is what a policy should be changed to; nil where it is as it should be. Its spec is replaced as a whole, because a
-// field that somebody added, such as a condition, can put a policy out of force. Labels and owners of others are left alone.
+// field that somebody added, such as a condition, can put a policy out of force. Labels and owners of others are left alone, and all
+// owners where owner is nil.
 func planPolicy(want, have *unstructured.Unstructured, owner *metav1.OwnerReference) *unstructured.Unstructured {
 	planned := have.DeepCopy()
 	planned.Object["spec"] = want.DeepCopy().Object["spec"]
@@ -136,12 +148,25 @@ func planPolicy(want, have *unstructured.Unstructured, owner *metav1.OwnerRefere
 	return planned
 }
 
-// withOwner puts owner in the place of the one before, which was another ClusterRole.
+// withOwner adds owner where it is missing. Those of other versions stay beside it: the garbage collector takes away what is gone,
+// and deletes what has no owner left. So it does not matter which version writes last.
 func withOwner(references []metav1.OwnerReference, owner metav1.OwnerReference) []metav1.OwnerReference {
-	others := slices.DeleteFunc(slices.Clone(references), func(r metav1.OwnerReference) bool {
-		return r.Kind == owner.Kind && r.APIVersion == owner.APIVersion
-	})
-	return append(others, owner)
+	if slices.ContainsFunc(references, func(r metav1.OwnerReference) bool { return r.UID == owner.UID }) {
+		return references
+	}
+	return append(slices.Clone(references), owner)
+}
+
+// adoptAll has the ClusterRoles of the bundle removed with the owner, where there is one. All are attempted.
+func (k *policyKeeper) adoptAll(ctx context.Context, owner *metav1.OwnerReference) error {
+	if owner == nil {
+		return nil
+	}
+	var errs []error
+	for _, name := range selfinstall.ClusterRoles {
+		errs = append(errs, k.adopt(ctx, name, *owner))
+	}
+	return errors.Join(errs...)
 }
 
 // adopt has a ClusterRole of the bundle removed with the owner. One that is not there is left to whoever installs the bundle.
@@ -164,32 +189,31 @@ func (k *policyKeeper) adopt(ctx context.Context, name string, owner metav1.Owne
 	return nil
 }
 
-// Reconcile restores what is not as it should be. It is asked about all of them at once, whichever was changed.
+// Reconcile restores what is not as it should be. It is asked about all of them at once, whichever was changed. ClusterRoles are
+// not watched: they are looked at now and then, because OLM takes their owners off when it updates them, in no order with the
+// start of a manager.
 func (k *policyKeeper) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.Result, error) {
-	var errs []error
+	owner, noOwner := k.owner(ctx)
+	errs := []error{noOwner}
 	for _, policy := range k.want {
 		have := policyOf(policy.GroupVersionKind())
 		err := k.cached.Get(ctx, client.ObjectKeyFromObject(policy), have)
 		switch {
-		case err == nil && planPolicy(policy, have, nil) == nil:
-			continue
-		case err == nil:
-			errs = append(errs, k.restore(ctx, policy, nil)) // Whoever owns it owns it still.
-			continue
-		case !apierrors.IsNotFound(err):
+		case err == nil && planPolicy(policy, have, owner) == nil:
+		case err == nil || apierrors.IsNotFound(err):
+			errs = append(errs, k.restore(ctx, policy, owner))
+		default:
 			errs = append(errs, err)
-			continue
 		}
-		owner, err := k.owner(ctx)
-		if err == nil {
-			err = k.restore(ctx, policy, owner)
-		}
-		errs = append(errs, err)
 	}
-	return ctrl.Result{}, errors.Join(errs...)
+	if err := errors.Join(append(errs, k.adoptAll(ctx, owner))...); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: adoptionInterval}, nil
 }
 
-// ready fails while a policy is not there.
+// ready fails while a policy is not there. What it says does not matter here: while two versions are there, the leader restores its
+// own, and a new replica that was not ready because of that would never be let to lead.
 func (k *policyKeeper) ready(request *http.Request) error {
 	for _, policy := range k.want {
 		have := policyOf(policy.GroupVersionKind())

@@ -52,10 +52,19 @@ func TestPlanPolicy(t *testing.T) {
 			have: `{apiVersion: a/v1, kind: Policy, metadata: {name: p}, spec: {fails: closed}}`,
 			want: `{apiVersion: a/v1, kind: Policy, metadata: {name: p, labels: {by: us}}, spec: {fails: closed}}`,
 		},
-		"its owner was that of the version before": {
+		"it is owned by the version before": {
 			have:  `{apiVersion: a/v1, kind: Policy, metadata: {name: p, labels: {by: us}, ownerReferences: [{apiVersion: rbac/v1, kind: ClusterRole, name: old, uid: "1"}, {apiVersion: v1, kind: Other, name: o, uid: "9"}]}, spec: {fails: closed}}`,
 			owner: owner,
-			want:  `{apiVersion: a/v1, kind: Policy, metadata: {name: p, labels: {by: us}, ownerReferences: [{apiVersion: v1, kind: Other, name: o, uid: "9"}, {apiVersion: rbac/v1, kind: ClusterRole, name: new, uid: "2"}]}, spec: {fails: closed}}`,
+			want:  `{apiVersion: a/v1, kind: Policy, metadata: {name: p, labels: {by: us}, ownerReferences: [{apiVersion: rbac/v1, kind: ClusterRole, name: old, uid: "1"}, {apiVersion: v1, kind: Other, name: o, uid: "9"}, {apiVersion: rbac/v1, kind: ClusterRole, name: new, uid: "2"}]}, spec: {fails: closed}}`,
+		},
+		"its owner was made anew under the same name": {
+			have:  `{apiVersion: a/v1, kind: Policy, metadata: {name: p, labels: {by: us}, ownerReferences: [{apiVersion: rbac/v1, kind: ClusterRole, name: new, uid: "1"}]}, spec: {fails: closed}}`,
+			owner: owner,
+			want:  `{apiVersion: a/v1, kind: Policy, metadata: {name: p, labels: {by: us}, ownerReferences: [{apiVersion: rbac/v1, kind: ClusterRole, name: new, uid: "1"}, {apiVersion: rbac/v1, kind: ClusterRole, name: new, uid: "2"}]}, spec: {fails: closed}}`,
+		},
+		"its owner and that of a version that started later": {
+			have:  `{apiVersion: a/v1, kind: Policy, metadata: {name: p, labels: {by: us}, ownerReferences: [{apiVersion: rbac/v1, kind: ClusterRole, name: new, uid: "2"}, {apiVersion: rbac/v1, kind: ClusterRole, name: old, uid: "1"}]}, spec: {fails: closed}}`,
+			owner: owner,
 		},
 		"its owner is the present one": {
 			have:  `{apiVersion: a/v1, kind: Policy, metadata: {name: p, labels: {by: us}, ownerReferences: [{apiVersion: rbac/v1, kind: ClusterRole, name: new, uid: "2"}]}, spec: {fails: closed}}`,
