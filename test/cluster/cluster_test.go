@@ -4,11 +4,14 @@ package cluster_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -51,6 +54,9 @@ func look(t *testing.T, state string) machine {
 		Routes: output(t, "ip", "route", "show"),
 		Rules:  output(t, "iptables-save"),
 	}
+	for i, rule := range m.Rules { // the older iptables counts what each chain lets through: ":INPUT ACCEPT [12:345]"
+		m.Rules[i] = counters.ReplaceAllString(rule, "")
+	}
 	for _, name := range []string{
 		"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys",
 		"kernel/keys/root_maxbytes", "net/ipv4/ip_forward", "kernel/hostname",
@@ -61,12 +67,14 @@ func look(t *testing.T, state string) machine {
 		}
 		m.Sysctls = append(m.Sysctls, name+"="+strings.TrimSpace(string(value)))
 	}
-	groups, err := filepath.Glob("/sys/fs/cgroup/*/kruntimes-*")
-	if err != nil {
-		t.Fatal(err)
+	for _, pattern := range []string{"/sys/fs/cgroup/kruntimes-*", "/sys/fs/cgroup/*/kruntimes-*"} { // version 2, and version 1
+		groups, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Cgroups = append(m.Cgroups, groups...)
 	}
-	m.Cgroups = groups
-	for _, line := range output(t, "ps", "-eo", "args") {
+	for _, line := range processes(t) {
 		if strings.Contains(line, state) {
 			m.Processes = append(m.Processes, line)
 		}
@@ -76,6 +84,26 @@ func look(t *testing.T, state string) machine {
 		slices.Sort(*names)
 	}
 	return m
+}
+
+var counters = regexp.MustCompile(` \[\d+:\d+\]$`)
+
+// processes returns the command lines of all processes of this machine, by their numbers.
+func processes(t *testing.T) map[int]string {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[int]string{}
+	for _, file := range files {
+		pid, pidErr := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		line, err := os.ReadFile(file)
+		if errors.Join(pidErr, err) == nil { // else it has ended
+			lines[pid] = strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " "))
+		}
+	}
+	return lines
 }
 
 func newCluster(t *testing.T, state string) *cluster.Cluster {
@@ -114,9 +142,8 @@ func up(t *testing.T, c *cluster.Cluster) {
 
 func nodePID(t *testing.T, state string) int {
 	t.Helper()
-	for _, line := range output(t, "ps", "-eo", "pid,args") {
-		var pid int
-		if _, err := fmt.Sscan(line, &pid); err == nil && strings.HasSuffix(line, "node --state "+state) {
+	for pid, line := range processes(t) {
+		if strings.HasSuffix(line, "node --state "+state) {
 			return pid
 		}
 	}
@@ -164,7 +191,7 @@ func kubectl(t *testing.T, c *cluster.Cluster, args ...string) {
 	t.Helper()
 	program := os.Getenv("KUBECTL")
 	if program == "" {
-		program = "kubectl"
+		program = filepath.Join(bin, "tools", "kubectl")
 	}
 	// ServiceAccounts come a moment after the API server.
 	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {

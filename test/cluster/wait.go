@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"kruntimes.io/kruntimes/test/cluster/node"
 )
 
 const (
@@ -78,17 +80,25 @@ func (c *Cluster) waitForAPIServer(ctx context.Context) error {
 // lineTimeout bounds how long a part may take to write a line.
 const lineTimeout = 2 * time.Minute
 
-// WaitForLine returns when a part has written this line to its log.
-func (c *Cluster) WaitForLine(ctx context.Context, part, line string) error {
-	return until(ctx, lineTimeout, part+" writes "+line+" (log: "+c.log(part)+")", func(ctx context.Context) (bool, error) {
-		content, err := os.ReadFile(c.log(part))
+// StartUntil is Start, and returns when the part has written this line to its log. What is there of an earlier start does not count.
+func (c *Cluster) StartUntil(ctx context.Context, part node.Part, line string) error {
+	log := c.log(part.Name)
+	earlier, err := os.ReadFile(log)
+	if err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("reading a log: %w", err)
+	}
+	if err := c.Start(ctx, part); err != nil {
+		return err
+	}
+	return until(ctx, lineTimeout, part.Name+" writes "+line+" (log: "+log+")", func(ctx context.Context) (bool, error) {
+		content, err := os.ReadFile(log)
 		if err != nil {
 			return false, fmt.Errorf("reading a log: %w", err)
 		}
-		if slices.Contains(strings.Split(string(content), "\n"), line) {
+		if slices.Contains(strings.Split(string(content[min(len(earlier), len(content)):]), "\n"), line) {
 			return true, nil
 		}
-		return false, c.stillRuns(ctx, part)
+		return false, c.stillRuns(ctx, part.Name)
 	})
 }
 

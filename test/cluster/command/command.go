@@ -162,10 +162,11 @@ func (s *shell) start() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("finding %s: %w", args[1], err)
 			}
-			if err := c.Start(cmd.Context(), node.Part{Name: args[0], Args: append([]string{program}, args[2:]...)}); err != nil || word == "" {
-				return err
+			part := node.Part{Name: args[0], Args: append([]string{program}, args[2:]...)}
+			if word == "" {
+				return c.Start(cmd.Context(), part)
 			}
-			return c.WaitForLine(cmd.Context(), args[0], word)
+			return c.StartUntil(cmd.Context(), part, word)
 		},
 	}
 	cmd.Flags().StringVar(&word, "until", "", "Wait until the program writes this `line`")
