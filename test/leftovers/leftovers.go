@@ -20,7 +20,9 @@ import (
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 )
 
-// kinds are all of which an installation, or a Runtime, makes objects.
+// kinds are those of which an installation, or a Runtime, makes objects outside of the installation's namespace, and those that tell
+// best what is left in it. The others are all in that namespace and go with it: ConfigMaps, Secrets, Services, Roles,
+// PodDisruptionBudgets, NetworkPolicies, Leases, and the Issuers and Certificates of cert-manager.
 var kinds = []schema.GroupVersionKind{
 	admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy"),
 	admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding"),

@@ -2,6 +2,7 @@ package install
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -88,7 +89,7 @@ func (l *errorLog) Error(err error, message string, _ ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.stopped {
-		l.errors = append(l.errors, message+": "+err.Error())
+		l.errors = append(l.errors, fmt.Sprintf("%s: %v", message, err))
 	}
 }
 
