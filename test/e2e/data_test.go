@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,14 +22,9 @@ import (
 
 // jobSettled waits until a job of a WorkflowRun is in a phase without return, and returns how it went.
 func jobSettled(env *e2e.Env, workflowRun, job string) workflowsv1alpha1.JobStatus {
-	run := &workflowsv1alpha1.WorkflowRun{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: workflowRun}}
-	env.Eventually(fmt.Sprintf("job %s of WorkflowRun %s has ended", job, workflowRun), func() string {
-		env.Refresh(run)
-		switch run.Status.Jobs[job].Phase {
-		case workflowsv1alpha1.JobSucceeded, workflowsv1alpha1.JobFailed, workflowsv1alpha1.JobSkipped:
-			return ""
-		}
-		return fmt.Sprintf("%+v", run.Status)
+	settled := []workflowsv1alpha1.JobPhase{workflowsv1alpha1.JobSucceeded, workflowsv1alpha1.JobFailed, workflowsv1alpha1.JobSkipped}
+	run := env.WaitWorkflowRunUntil(workflowRun, "has settled job "+job, func(run *workflowsv1alpha1.WorkflowRun) bool {
+		return slices.Contains(settled, run.Status.Jobs[job].Phase)
 	})
 	return run.Status.Jobs[job]
 }

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	"kruntimes.io/kruntimes/devcluster/process"
 )
 
 // WithGrace gives the Pods of a Runtime this grace period.
@@ -49,7 +51,7 @@ func (e *Env) Finally(stdin string, args ...string) {
 func (e *Env) Installation(components ...string) string {
 	e.t.Helper()
 	tree := e.t.TempDir()
-	if err := os.CopyFS(tree, os.DirFS(filepath.Join(root, "config"))); err != nil {
+	if err := os.CopyFS(tree, os.DirFS(filepath.Join(root(), "config"))); err != nil {
 		e.t.Fatalf("copying config: %v", err)
 	}
 	kustomize, err := filepath.Abs(Setting("KUSTOMIZE"))
@@ -66,9 +68,8 @@ func (e *Env) Installation(components ...string) string {
 	for _, component := range components {
 		edit("add", "component", "../components/"+component)
 	}
-	if prefix, tag, found := strings.Cut(Setting("IMG"), ":"); found {
-		edit("set", "image", "kruntimes/controlplane="+prefix+"/controlplane:"+tag, "kruntimes/node="+prefix+"/node:"+tag)
-	}
+	prefix, tag := Images()
+	edit("set", "image", "kruntimes/controlplane="+prefix+"/controlplane:"+tag, "kruntimes/node="+prefix+"/node:"+tag)
 	args := []string{"build", filepath.Join(tree, "default")}
 	return e.must(e.execute("", kustomize, args), "kustomize", args)
 }
@@ -89,7 +90,8 @@ func (e *Env) ServedCertificate() func() (*x509.Certificate, error) {
 	if err != nil {
 		e.t.Fatalf("reaching the manager: %v", err)
 	}
-	if err := cmd.Start(); err != nil {
+	cmd.SysProcAttr = process.Attributes(syscall.SIGKILL) // also when go test ends this process for its time
+	if err := process.StartBound(cmd); err != nil {
 		e.t.Fatalf("reaching the manager: %v", err)
 	}
 	e.t.Cleanup(func() { _ = cmd.Wait() }) // it was killed with the test's context

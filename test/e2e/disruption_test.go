@@ -3,8 +3,10 @@
 package e2e_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -225,7 +227,7 @@ func TestHighlyAvailableComponentsAreDrainedOneByOne(t *testing.T) {
 			t.Errorf("evicting the second %s at once: %v", component, err)
 		}
 		for range 10 {
-			if run := env.WaitRun(env.Run("bash", "true", e2e.In("shared"))); run.Status.Phase != corev1alpha1.RunSucceeded {
+			if run := env.WaitRun(env.Run("bash", "true", e2e.InWorkspace("shared"))); run.Status.Phase != corev1alpha1.RunSucceeded {
 				t.Errorf("a Run meanwhile: %+v", run.Status)
 			}
 		}
@@ -259,11 +261,17 @@ func TestRunsGoOnWithoutTheKubelet(t *testing.T) {
 	env.Runtime("bash")
 	gate := env.NewGate("long")
 	long := env.WaitPhase(env.Run("bash", gate.Wait), corev1alpha1.RunRunning)
+	again := sync.OnceValue(func() error { return cluster.Again(context.WithoutCancel(t.Context()), "kubelet") })
+	t.Cleanup(func() { // also when the test ends before
+		if err := again(); err != nil {
+			t.Errorf("starting the kubelet: %v", err)
+		}
+	})
 	if err := cluster.Stop(t.Context(), "kubelet"); err != nil {
 		t.Fatal(err)
 	}
 	meanwhile := env.WaitRun(env.Run("bash", "true"))
-	if err := cluster.Again(t.Context(), "kubelet"); err != nil {
+	if err := again(); err != nil {
 		t.Fatal(err)
 	}
 	if meanwhile.Status.Phase != corev1alpha1.RunSucceeded {

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -86,37 +87,67 @@ func (e *Env) Exec(pod, container string, command ...string) Result {
 func (e *Env) Processes(pod *corev1.Pod, container string) map[int]string {
 	e.t.Helper()
 	e.Cluster()
-	id := e.containerID(pod, container)
-	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	processes, err := ProcessesOf(pod, container)
 	if err != nil {
-		e.t.Fatalf("listing processes: %v", err)
+		e.t.Fatal(err)
 	}
-	processes := map[int]string{}
-	for _, path := range groups {
-		content, err := os.ReadFile(path)
-		if err != nil || !strings.Contains(string(content), id) {
-			continue
-		}
-		line, err := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
-		pid, convErr := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if errors.Join(err, convErr) == nil && len(line) > 0 {
-			processes[pid] = strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " "))
-		}
+	lines := map[int]string{}
+	for pid, p := range processes {
+		lines[pid] = p.Line
 	}
-	return processes
+	return lines
 }
 
-func (e *Env) containerID(pod *corev1.Pod, container string) string {
-	e.t.Helper()
+// Process is a process of a container.
+type Process struct {
+	// Line is its command line.
+	Line string
+	// IsFirst tells whether it is number 1 in its container, whose end is that of all others.
+	IsFirst bool
+}
+
+// ProcessesOf returns the processes of a container by their numbers on this machine, on which the node has to be. It is an
+// error when the container does not run.
+func ProcessesOf(pod *corev1.Pod, container string) (map[int]Process, error) {
+	id := ""
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.Name == container {
-			_, id, _ := strings.Cut(status.ContainerID, "://")
-			if id != "" {
-				return id
-			}
+			_, id, _ = strings.Cut(status.ContainerID, "://")
 		}
 	}
-	e.t.Fatalf("container %s of Pod %s does not run", container, pod.Name)
+	if id == "" {
+		return nil, fmt.Errorf("container %s of Pod %s does not run", container, pod.Name)
+	}
+	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	if err != nil {
+		return nil, fmt.Errorf("listing processes: %w", err)
+	}
+	processes := map[int]Process{}
+	for _, path := range groups {
+		dir := filepath.Dir(path)
+		group, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(group), id) {
+			continue // it has ended, or is another one's
+		}
+		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+		status, statusErr := os.ReadFile(filepath.Join(dir, "status"))
+		pid, pidErr := strconv.Atoi(filepath.Base(dir))
+		if errors.Join(err, statusErr, pidErr) == nil && len(line) > 0 {
+			text := strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " "))
+			processes[pid] = Process{Line: text, IsFirst: numberInside(string(status)) == "1"}
+		}
+	}
+	return processes, nil
+}
+
+// numberInside is the number that a process has in the innermost namespace.
+func numberInside(status string) string {
+	for line := range strings.Lines(status) {
+		if numbers, found := strings.CutPrefix(line, "NSpid:"); found {
+			words := strings.Fields(numbers)
+			return words[len(words)-1]
+		}
+	}
 	return ""
 }
 

@@ -177,7 +177,7 @@ func TestANamespaceGoesWithAllThatExecutesInIt(t *testing.T) {
 	env := e2e.New(t)
 	env.Runtime("bash", e2e.WithCapacity("8"))
 	env.Workspace("kept", "bash")
-	env.WaitPhase(env.Run("bash", "trap '' TERM\nwhile true; do sleep 1; done\n", e2e.In("kept")), corev1alpha1.RunRunning)
+	env.WaitPhase(env.Run("bash", "trap '' TERM\nwhile true; do sleep 1; done\n", e2e.InWorkspace("kept")), corev1alpha1.RunRunning)
 	beginEnding(env)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.Namespace}}
 	if err := env.Client.Delete(t.Context(), namespace); err != nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -133,16 +134,39 @@ func Setting(name string) string {
 		return value
 	}
 	return map[string]string{
-		"KUBECTL":      "kubectl",
-		"KRT":          filepath.Join(root, "bin", "krt"),
-		"KUSTOMIZE":    filepath.Join(root, "bin", "tools", "kustomize"),
+		"KUBECTL":      filepath.Join(root(), "bin", "tools", "kubectl"),
+		"KRT":          filepath.Join(root(), "bin", "krt"),
+		"KUSTOMIZE":    filepath.Join(root(), "bin", "tools", "kustomize"),
+		"IMG":          "kruntimes:dev",
 		"BASH_IMAGE":   "kruntimes/debian-bash:dev",
 		"PYTHON_IMAGE": "kruntimes/python:dev",
 	}[name]
 }
 
-// root is the root of the source tree, seen from this package.
-const root = "../.."
+// Images returns what IMG says as PREFIX:TAG: the images of kruntimes are PREFIX/controlplane:TAG and PREFIX/node:TAG. A colon
+// before the last slash belongs to a registry.
+func Images() (prefix, tag string) {
+	images := Setting("IMG")
+	colon := strings.LastIndex(images, ":")
+	if colon < strings.LastIndex(images, "/") || colon < 0 {
+		return images, "latest"
+	}
+	return images[:colon], images[colon+1:]
+}
+
+// root is the root of the source tree: the nearest directory above the test's package with a go.mod.
+var root = sync.OnceValue(func() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		panic(fmt.Errorf("looking for the source tree: %w", err))
+	}
+	for above := ""; dir != above; above, dir = dir, filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+	}
+	panic("looking for the source tree: there is no go.mod above this directory")
+})
 
 // Scheme knows the kinds of Kubernetes and of kruntimes.
 func Scheme() *runtime.Scheme {

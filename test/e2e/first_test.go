@@ -74,10 +74,11 @@ func TestApplyingTheInstallationAgainChangesNothing(t *testing.T) {
 func TestARunGoesOnWhileManagerAndSchedulerAreReplaced(t *testing.T) {
 	env := e2e.New(t)
 	env.Runtime("bash")
-	run := env.Run("bash", "sleep 20; echo done")
-	env.WaitPhase(run, corev1alpha1.RunRunning)
+	gate := env.NewGate("replaced")
+	run := env.WaitPhase(env.Run("bash", gate.Wait+"echo done"), corev1alpha1.RunRunning)
 	env.LoseComponent(e2e.Manager)
 	env.LoseComponent(e2e.Scheduler)
+	gate.Open(run.Status.AssignedPod)
 	env.WaitRun(run)
 	if got := env.Krt("logs", run.Name); run.Status.Phase != corev1alpha1.RunSucceeded || run.Status.Attempt != 1 || got != "done\n" {
 		t.Errorf("the Run ended %s in attempt %d, with logs %q", run.Status.Phase, run.Status.Attempt, got)
@@ -104,13 +105,14 @@ func TestARunOutlastsARestartOfTheAPIServer(t *testing.T) {
 	env := e2e.New(t)
 	cluster := env.Cluster()
 	env.Runtime("bash")
-	run := env.Run("bash", "sleep 10; echo done")
-	env.WaitPhase(run, corev1alpha1.RunRunning)
+	gate := env.NewGate("restarted")
+	run := env.WaitPhase(env.Run("bash", gate.Wait), corev1alpha1.RunRunning)
 	if err := cluster.Restart(t.Context(), "kube-apiserver"); err != nil {
 		t.Fatal(err)
 	}
+	gate.Open(run.Status.AssignedPod)
 	env.WaitRun(run)
-	if run.Status.Phase != corev1alpha1.RunSucceeded {
+	if run.Status.Phase != corev1alpha1.RunSucceeded || run.Status.Attempt != 1 {
 		t.Errorf("the Run ended %s: %+v", run.Status.Phase, run.Status)
 	}
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -14,20 +15,29 @@ import (
 // AsPod returns a client with a real token of a Pod: of its ServiceAccount, bound to it by name and UID, as the kubelet gets it.
 func (e *Env) AsPod(pod *corev1.Pod) client.Client {
 	e.t.Helper()
+	c, err := PodClient(e.t.Context(), e.Client, e.Config, pod)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return c
+}
+
+// PodClient is AsPod for suites without an Env: admin asks for the token, and config says where the API server is.
+func PodClient(ctx context.Context, admin client.Client, config *rest.Config, pod *corev1.Pod) (client.Client, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName}}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
 	}}
-	if err := e.Client.SubResource("token").Create(e.t.Context(), account, request); err != nil {
-		e.t.Fatalf("asking for a token of Pod %s: %v", pod.Name, err)
+	if err := admin.SubResource("token").Create(ctx, account, request); err != nil {
+		return nil, fmt.Errorf("asking for a token of Pod %s: %w", pod.Name, err)
 	}
-	config := rest.AnonymousClientConfig(e.Config)
+	config = rest.AnonymousClientConfig(config)
 	config.QPS, config.BearerToken = -1, request.Status.Token
 	c, err := client.New(config, client.Options{Scheme: Scheme()})
 	if err != nil {
-		e.t.Fatalf("making a client for Pod %s: %v", pod.Name, err)
+		return nil, fmt.Errorf("making a client for Pod %s: %w", pod.Name, err)
 	}
-	return c
+	return c, nil
 }
 
 // WithRole returns a client of a user who has this ClusterRole in the test's namespace, once the API server knows of it. It has

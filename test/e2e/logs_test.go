@@ -93,8 +93,10 @@ func recordsTellWhose(t *testing.T, env *e2e.Env) {
 			Attempt                      int
 			End                          bool
 		}
-		if err := json.Unmarshal([]byte(line), &record); err != nil {
-			t.Fatalf("the log of the Pod has the line %q: %v", line, err)
+		// The container runtime writes a long record in parts, between which a line of another stream may come. Such lines are of
+		// no use here: the records in question are short, and one that is missing is told below.
+		if json.Unmarshal([]byte(line), &record) != nil {
+			continue
 		}
 		whose := fmt.Sprintf("%s %s %d", record.Run, record.UID, record.Attempt)
 		if _, ours := want[whose]; !ours || record.Time == "" { // what runtimed has to say itself has no time by that name

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os/exec"
+	"path/filepath"
 	"strings"
 )
 
@@ -56,7 +57,7 @@ func (e *Env) TryKrt(stdin string, args ...string) Result {
 // Render returns what kustomize makes of a folder of the source tree, such as config/default.
 func (e *Env) Render(folder string) string {
 	e.t.Helper()
-	args := []string{"build", root + "/" + folder}
+	args := []string{"build", filepath.Join(root(), folder)}
 	return e.must(e.execute("", Setting("KUSTOMIZE"), args), "kustomize", args)
 }
 

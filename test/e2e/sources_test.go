@@ -98,14 +98,7 @@ func TestRunsOfAPodThatIsEvictedForItsWorkspaceAreJudged(t *testing.T) {
 	if pod.Status.Reason != "Evicted" {
 		t.Fatalf("the Pod ended %s: %s", pod.Status.Reason, pod.Status.Message)
 	}
-	env.Within(judgedWithin, "its Runs are judged", func() string {
-		env.Refresh(run)
-		env.Refresh(tried)
-		if run.Status.Phase.IsTerminal() && tried.Status.Attempt == 2 {
-			return ""
-		}
-		return fmt.Sprintf("%s, and attempt %d", run.Status.Phase, tried.Status.Attempt)
-	})
+	judged(t, env, serverTime(t, env), run, tried)
 	if run.Status.Phase != corev1alpha1.RunFailed || !strings.Contains(run.Status.Message, "Evicted: Usage of EmptyDir volume \"workspace\" exceeds the limit \"4Mi\"") {
 		t.Errorf("the Run ended %s %s: %s; the Pod's message is %q", run.Status.Phase, run.Status.Reason, run.Status.Message, pod.Status.Message)
 	}

@@ -86,7 +86,7 @@ func TestOnlyRunsWithAWorkspaceNeedTheWebhook(t *testing.T) {
 	env.Kubectl(system, "scale", "deployment/kruntimes-manager", "--replicas=1")
 	_ = waitAdmission(t, env, true)
 	env.WaitSucceeded("valid")
-	if run := env.WaitRun(env.Run("bash", "true", e2e.In("shared"))); run.Status.Phase != corev1alpha1.RunSucceeded {
+	if run := env.WaitRun(env.Run("bash", "true", e2e.InWorkspace("shared"))); run.Status.Phase != corev1alpha1.RunSucceeded {
 		t.Errorf("a Run with a workspace afterwards: %+v", run.Status)
 	}
 	invalid = env.WaitWorkflowRun("invalid")

@@ -48,7 +48,7 @@ func (e *Env) WaitGone(object client.Object) {
 	})
 }
 
-// In has a Run executed in a workspace.
-func In(workspace string) func(*corev1alpha1.Run) {
+// InWorkspace has a Run executed in a workspace.
+func InWorkspace(workspace string) func(*corev1alpha1.Run) {
 	return func(r *corev1alpha1.Run) { r.Spec.Workspace = &corev1alpha1.WorkspaceReference{Name: workspace} }
 }

@@ -33,7 +33,7 @@ func TestAWorkspaceAndItsFilesEndAsItsPolicySays(t *testing.T) {
 	retained, deleted := env.Workspace("retained", "bash", unusedForASecond), env.Workspace("deleted", "bash")
 	expired := env.Workspace("expired", "bash", unusedForASecond)
 	for _, workspace := range []string{"retained", "deleted", "expired"} {
-		succeeds(t, env, "bash", "mkdir -p deep/er; echo kept >deep/er/file; chmod 500 deep\n", e2e.In(workspace))
+		succeeds(t, env, "bash", "mkdir -p deep/er; echo kept >deep/er/file; chmod 500 deep\n", e2e.InWorkspace(workspace))
 	}
 	env.Kubectl("patch", "pws/expired", "--type=merge", `--patch={"spec":{"cleanupPolicy":"DeleteAfterTTL"}}`)
 	env.WaitGone(expired)
@@ -47,7 +47,7 @@ func TestAWorkspaceAndItsFilesEndAsItsPolicySays(t *testing.T) {
 	if diff := cmp.Diff([]string{"retained"}, directories(t, env, "bash")); diff != "" {
 		t.Errorf("directories after the other's deletion (-want +got):\n%s", diff)
 	}
-	succeeds(t, env, "bash", "[ \"$(cat deep/er/file)\" = kept ]\n", e2e.In("retained"))
+	succeeds(t, env, "bash", "[ \"$(cat deep/er/file)\" = kept ]\n", e2e.InWorkspace("retained"))
 	if err := env.Client.Delete(t.Context(), retained); err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +65,8 @@ func TestWorkspacesOfALostPodDoNotHang(t *testing.T) {
 	volumes.Claim(env, "work")
 	env.Runtime("bash", withClaim("work"), e2e.WithGrace(15))
 	ending, kept := env.Workspace("ending", "bash"), env.Workspace("kept", "bash")
-	succeeds(t, env, "bash", "echo old >file\n", e2e.In("kept"))
-	run := env.Run("bash", "echo old >file; exec sleep 600\n", e2e.In("ending"))
+	succeeds(t, env, "bash", "echo old >file\n", e2e.InWorkspace("kept"))
+	run := env.Run("bash", "echo old >file; exec sleep 600\n", e2e.InWorkspace("ending"))
 	env.WaitPhase(run, corev1alpha1.RunRunning)
 	if err := env.Client.Delete(t.Context(), ending); err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestWorkspacesOfALostPodDoNotHang(t *testing.T) {
 		t.Errorf("the Run ended %s %s", run.Status.Phase, run.Status.Reason)
 	}
 	env.WaitWorkspace(kept, workspacesv1alpha1.WorkspaceLost)
-	waits := env.Run("bash", "true\n", e2e.In("kept"))
+	waits := env.Run("bash", "true\n", e2e.InWorkspace("kept"))
 	env.Eventually("the Run waits for the lost workspace", func() string {
 		env.Refresh(waits)
 		condition := meta.FindStatusCondition(waits.Status.Conditions, corev1alpha1.RunConditionScheduled)
@@ -93,5 +93,5 @@ func TestWorkspacesOfALostPodDoNotHang(t *testing.T) {
 	}
 	env.WaitGone(kept)
 	env.Workspace("ending", "bash")
-	succeeds(t, env, "bash", "[ ! -e file ]\n", e2e.In("ending"))
+	succeeds(t, env, "bash", "[ ! -e file ]\n", e2e.InWorkspace("ending"))
 }

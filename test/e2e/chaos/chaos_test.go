@@ -56,17 +56,16 @@ func TestEachAttemptRunsOnceWhateverIsKilled(t *testing.T) {
 	env.Runtime("bash", e2e.WithReplicas(replicas), e2e.WithCapacity(strconv.Itoa(capacity)), ledger.use)
 
 	w := &work{env: env, total: total, random: rand.New(rand.NewPCG(seed, 1))}
-	h := &harm{env: env, cluster: env.Cluster(), random: rand.New(rand.NewPCG(seed, 2)), kills: map[string]int{}}
+	h := &harm{env: env, cluster: env.Cluster(), random: rand.New(rand.NewPCG(seed, 2)), kills: map[string]int{}, inVain: map[string]error{}}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	harming, calm := context.WithCancel(ctx)
-	harmed := make(chan error, 1)
-	go func() { harmed <- h.run(harming) }()
+	harmed := make(chan struct{})
+	go func() { h.run(harming); close(harmed) }()
 	err := w.run(ctx)
 	calm()
-	if harmErr := <-harmed; harmErr != nil {
-		t.Errorf("killing: %v", harmErr)
-	}
+	<-harmed
+	h.isDone(t)
 	if err != nil {
 		if ctx.Err() == nil {
 			t.Fatalf("creating WorkflowRuns: %v", err)

@@ -161,10 +161,13 @@ func (v *verdict) leftOfPod(pod *corev1.Pod) (left []string) {
 	if pod.DeletionTimestamp != nil || !e2e.IsReady(pod) {
 		return []string{"Pod " + pod.Name + " is not ready"}
 	}
-	processes := processesOf(pod, corev1alpha1.ContainerRuntime)
+	processes, err := e2e.ProcessesOf(pod, corev1alpha1.ContainerRuntime)
+	if err != nil {
+		return []string{err.Error()}
+	}
 	for _, p := range processes {
-		if !strings.HasPrefix(p.line, "/kruntimes/bin/runtime-server ") { // its supervisors wait for executions to come
-			left = append(left, fmt.Sprintf("process %q of Pod %s", p.line, pod.Name))
+		if !strings.HasPrefix(p.Line, "/kruntimes/bin/runtime-server ") { // its supervisors wait for executions to come
+			left = append(left, fmt.Sprintf("process %q of Pod %s", p.Line, pod.Name))
 		}
 	}
 	if len(processes) == 0 {

@@ -51,9 +51,7 @@ func TestInstallsUnderOtherNamesGroupByGroupAndGoes(t *testing.T) {
 	if err := os.MkdirAll(directory, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	images := os.Getenv("IMG") // PREFIX:TAG
-	colon := strings.LastIndex(images, ":")
-	prefix, tag := images[:colon], images[colon+1:]
+	prefix, tag := e2e.Images()
 	kustomize(t, directory, "create", "--resources=../../config/overlays/core")
 	kustomize(t, directory, "edit", "set", "namespace", namespace)
 	kustomize(t, directory, "edit", "set", "nameprefix", "acme-")

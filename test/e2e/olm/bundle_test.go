@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,6 +19,7 @@ import (
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
+	"kruntimes.io/kruntimes/test/e2e"
 )
 
 const team = "olm-team"
@@ -64,7 +64,7 @@ func (h *harness) prepareTeam(t *testing.T) {
 	runtime := &corev1alpha1.Runtime{ObjectMeta: meta(team, "sh")}
 	replicas := int32(2)
 	runtime.Spec.Replicas = &replicas
-	runtime.Spec.Template.Spec.Containers = []corev1.Container{{Name: corev1alpha1.ContainerRuntime, Image: h.image}}
+	runtime.Spec.Template.Spec.Containers = []corev1.Container{{Name: corev1alpha1.ContainerRuntime, Image: e2e.Setting("BASH_IMAGE")}}
 	workspace := &workspacesv1alpha1.PersistentWorkspace{ObjectMeta: meta(team, "ci"), Spec: workspacesv1alpha1.PersistentWorkspaceSpec{Runtime: "sh"}}
 	for _, object := range []client.Object{&corev1.Namespace{ObjectMeta: meta("", team)}, runtime, workspace} {
 		h.create(t, object)
@@ -154,7 +154,11 @@ func (h *harness) testForgery(t *testing.T) {
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		isAssigned := pod.Name == run.Status.AssignedPod
-		err := h.asPod(t, pod).Status().Patch(t.Context(), run.DeepCopy(),
+		asPod, err := e2e.PodClient(t.Context(), h.admin, h.config, pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = asPod.Status().Patch(t.Context(), run.DeepCopy(),
 			client.RawPatch("application/merge-patch+json", []byte(`{"status":{"message":"by `+pod.Name+`"}}`)))
 		tried[isAssigned] = fmt.Sprint(err)
 		if !isAssigned && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "the status of a Run is written only by the Pod it is assigned to")) {
@@ -176,20 +180,6 @@ func (h *harness) testForgery(t *testing.T) {
 	if run.Status.Phase != corev1alpha1.RunCancelled {
 		t.Errorf("the Run ended with %+v", run.Status)
 	}
-}
-
-// asPod is a client with a token like the one that the Pod's runtimed has.
-func (h *harness) asPod(t *testing.T, pod *corev1.Pod) client.Client {
-	t.Helper()
-	account := &corev1.ServiceAccount{ObjectMeta: meta(pod.Namespace, pod.Spec.ServiceAccountName)}
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}}
-	if err := h.admin.SubResource("token").Create(t.Context(), account, request); err != nil {
-		t.Fatal(err)
-	}
-	config := rest.AnonymousClientConfig(h.config)
-	config.BearerToken = request.Status.Token
-	return h.client(t, config)
 }
 
 func (h *harness) testRestoring(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,23 +20,22 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
-	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
-	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
+	"kruntimes.io/kruntimes/devcluster/process"
+	"kruntimes.io/kruntimes/test/e2e"
 )
 
 const (
 	// namespace is where the bundle is installed: another one than that of config/default.
 	namespace = "kruntimes-by-olm"
 	bundle    = "../../../bundle"
+	// programs is where olm and olm-catalog lie.
+	programs = "../../../bin/tools"
 	// patience is how long one step may take.
 	patience = 3 * time.Minute
 )
@@ -45,21 +45,17 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// harness is the cluster and the programs beside it.
+// harness is the cluster.
 type harness struct {
 	config *rest.Config
 	admin  client.Client
-	// programs is where olm and olm-catalog lie.
-	programs string
-	// image has a shell.
-	image string
 }
 
 func newHarness(t *testing.T) *harness {
 	t.Helper()
-	h := &harness{programs: or(os.Getenv("KRUNTIMES_OLM_PROGRAMS"), "../../../bin/tools"), image: or(os.Getenv("KRUNTIMES_E2E_IMAGE"), "kruntimes/debian-bash:dev")}
+	h := &harness{}
 	var err error
-	if h.config, err = clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG")); err != nil {
+	if h.config, err = clientcmd.BuildConfigFromFlags("", e2e.Setting("KUBECONFIG")); err != nil {
 		t.Fatal(err)
 	}
 	h.config.QPS = -1
@@ -67,23 +63,9 @@ func newHarness(t *testing.T) *harness {
 	return h
 }
 
-func or(value, fallback string) string {
-	if value == "" {
-		return fallback
-	}
-	return value
-}
-
 func (h *harness) client(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, corev1alpha1.AddToScheme,
-		workspacesv1alpha1.AddToScheme, workflowsv1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
+	c, err := client.New(config, client.Options{Scheme: e2e.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +75,7 @@ func (h *harness) client(t *testing.T, config *rest.Config) client.Client {
 // run runs a program to its end.
 func (h *harness) run(t *testing.T, program string, args ...string) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), filepath.Join(h.programs, program), args...).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), filepath.Join(programs, program), args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s %v: %v\n%s", program, args, err, out)
 	}
@@ -107,9 +89,10 @@ func (h *harness) startOLM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join(h.programs, "olm"), "--namespace=default", "--interval=30s") // It is ended below, after what depends on it.
+	cmd := exec.Command(filepath.Join(programs, "olm"), "--namespace=default", "--interval=30s") // It is ended below, after what depends on it.
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
+	cmd.SysProcAttr = process.Attributes(syscall.SIGKILL) // also when go test ends this process for its time
+	if err := process.StartBound(cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
