@@ -184,7 +184,7 @@ func scaling(t *testing.T) {
 	}
 }
 
-// cleaningUp deletes Runtimes one by one and the rest with the namespace.
+// cleaningUp deletes one Runtime by itself, and another with the namespace, to which the manager tells the end of its Pod.
 func cleaningUp(t *testing.T) {
 	t.Helper()
 	remove(t, "Runtime", "sh")
@@ -193,6 +193,8 @@ func cleaningUp(t *testing.T) {
 		err := admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "runtime-sh"}, &corev1.ServiceAccount{})
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	})
+	create(t, "{apiVersion: kruntimes.io/v1alpha1, kind: Runtime, metadata: {name: last}, spec: {template: {spec: {containers: [{name: runtime, image: x}]}}}}")
+	until(t, "the last Runtime to be ready", "Runtime", "last", func(o object) bool { return o.number("status", "readyReplicas") == 1 })
 	if err := admin.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		t.Fatal(err)
 	}
