@@ -8,7 +8,7 @@ KEEP ?=
 IMG ?= kruntimes:dev
 IMAGES := $(BIN)/images
 CLUSTER_COMMAND = $(BIN)/cluster --state=$(CLUSTER)
-E2EFLAGS ?= -timeout=60m
+E2EFLAGS ?= -timeout=60m -parallel=4
 # A kubectl of our own, so that the suite needs none of the machine.
 HASH_kubectl := $(call hash,hack/tools/kubectl)
 PACKAGE_kubectl := .

@@ -15,6 +15,7 @@ import (
 )
 
 func TestAJobCallsAWorkflowAndAStepAnAction(t *testing.T) {
+	t.Parallel()
 	parent := e2e.New(t)
 	parent.Runtime("bash", e2e.WithCapacity("8"))
 	for name, test := range map[string]func(*testing.T, *e2e.Env){

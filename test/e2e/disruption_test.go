@@ -101,6 +101,7 @@ func waitRuns(t *testing.T, env *e2e.Env) {
 
 // Runs come all the time while the Pods are replaced. What executes on an old Pod ends there, however long it takes.
 func TestARuntimeIsRolledUnderLoad(t *testing.T) {
+	t.Parallel()
 	const total, changeAt, interval = 40, 8, 250 * time.Millisecond
 	env := e2e.New(t)
 	runtime := env.Runtime("bash", e2e.WithReplicas(2), e2e.WithGrace(120))
@@ -156,6 +157,7 @@ func TestARuntimeIsRolledUnderLoad(t *testing.T) {
 
 // A drain of a node evicts Pods: the budget of their owner is heeded, and what executes ends where it is.
 func TestEvictedPodsOfARuntimeFinishTheirRuns(t *testing.T) {
+	t.Parallel()
 	env := e2e.New(t)
 	env.Runtime("bash", e2e.WithReplicas(2), e2e.WithGrace(120))
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "bash"}, Spec: policyv1.PodDisruptionBudgetSpec{
@@ -237,6 +239,7 @@ func TestHighlyAvailableComponentsAreDrainedOneByOne(t *testing.T) {
 
 // All executions of a Pod die with its runtime server. They are told as lost, and tried again where that is asked for.
 func TestARunIsLostWithItsRuntimeServer(t *testing.T) {
+	t.Parallel()
 	env := e2e.New(t)
 	env.Runtime("bash")
 	lost := env.Run("bash", "exec sleep 300")

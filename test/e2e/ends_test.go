@@ -20,6 +20,7 @@ import (
 )
 
 func TestARunEndsWhenItIsToldTo(t *testing.T) {
+	t.Parallel()
 	parent := e2e.New(t)
 	parent.Runtime("bash", e2e.WithCapacity("8"))
 	for name, test := range map[string]func(*testing.T, *e2e.Env){
@@ -174,6 +175,7 @@ func beginEnding(env *e2e.Env) {
 // The Runtime names no grace period, and the script and what holds its workspace need all the time that they have to end. More
 // than five seconds after the first look, Kubernetes looks at such a namespace again only when it changes.
 func TestANamespaceGoesWithAllThatExecutesInIt(t *testing.T) {
+	t.Parallel()
 	env := e2e.New(t)
 	env.Runtime("bash", e2e.WithCapacity("8"))
 	env.Workspace("kept", "bash")
@@ -187,6 +189,7 @@ func TestANamespaceGoesWithAllThatExecutesInIt(t *testing.T) {
 }
 
 func TestAWorkflowRunEndsWithItsCallsWhenItIsCancelledAndFailsWhenAStepIsOutOfTime(t *testing.T) {
+	t.Parallel()
 	env := e2e.New(t)
 	env.Runtime("bash", e2e.WithCapacity("8"))
 	beginEnding(env)

@@ -18,6 +18,7 @@ import (
 
 // What people copy first has to work as it stands. Only the images are those that the cluster has.
 func TestTheExamplesAndSamplesWorkAsTheyStand(t *testing.T) {
+	t.Parallel()
 	t.Run("examples", func(t *testing.T) {
 		t.Parallel()
 		volumes := e2e.NewVolumes(t)

@@ -13,6 +13,7 @@ import (
 )
 
 func TestARunSucceedsInAnyImage(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		change     func(*corev1alpha1.Runtime)
 		script     string
@@ -34,6 +35,7 @@ func TestARunSucceedsInAnyImage(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			env := e2e.New(t)
 			env.Runtime("any", tc.change)
 			run := env.WaitRun(env.Run("any", tc.script))
@@ -51,6 +53,7 @@ func TestARunSucceedsInAnyImage(t *testing.T) {
 }
 
 func TestKrtRunsAScriptAndEndsWithItsExitCode(t *testing.T) {
+	t.Parallel()
 	env := e2e.New(t)
 	env.Runtime("bash")
 	got := env.TryKrt("echo out; echo err >&2; exit 7\n", "run", "--runtime=bash", "--file=-", "--follow")
@@ -90,6 +93,7 @@ func TestARunGoesOnWhileManagerAndSchedulerAreReplaced(t *testing.T) {
 }
 
 func TestARunWhoseRuntimedIsKilledIsNotRunTwice(t *testing.T) {
+	t.Parallel()
 	env := e2e.New(t)
 	env.Runtime("bash")
 	run := env.Run("bash", "echo begun; sleep 15; echo ended")

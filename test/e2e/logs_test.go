@@ -15,6 +15,7 @@ import (
 )
 
 func TestTheOutputOfRunsIsInTheLogOfTheirPod(t *testing.T) {
+	t.Parallel()
 	parent := e2e.New(t)
 	parent.Runtime("bash")
 	for name, test := range map[string]func(*testing.T, *e2e.Env){

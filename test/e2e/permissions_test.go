@@ -23,6 +23,7 @@ import (
 )
 
 func TestWhoMayExecuteMayNotUseWorkspaces(t *testing.T) {
+	t.Parallel()
 	env := e2e.New(t)
 	env.Runtime("bash", e2e.WithGrace(20)) // its Pod waits so long for workspaces when the test fails
 	env.Workspace("ci", "bash")
@@ -63,6 +64,7 @@ func TestWhoMayExecuteMayNotUseWorkspaces(t *testing.T) {
 }
 
 func TestAUserHasNoSayInAnotherNamespace(t *testing.T) {
+	t.Parallel()
 	here, there := e2e.New(t), e2e.New(t)
 	user := unique(here, "bob")
 	bob := here.WithRole(user, "edit")
@@ -84,6 +86,7 @@ func TestAUserHasNoSayInAnotherNamespace(t *testing.T) {
 }
 
 func TestAViewerOnlyReads(t *testing.T) {
+	t.Parallel()
 	env := e2e.New(t)
 	user := unique(env, "eve")
 	eve := env.WithRole(user, "view")
@@ -108,6 +111,7 @@ func TestAViewerOnlyReads(t *testing.T) {
 
 // Whatever RBAC gives somebody by mistake, policies keep results and children for the control plane.
 func TestNobodyWritesResultsOrPlantsChildren(t *testing.T) {
+	t.Parallel()
 	env := e2e.New(t)
 	user := unique(env, "mallory")
 	mallory := env.WithRole(user, "edit")
@@ -165,6 +169,7 @@ func TestNobodyWritesResultsOrPlantsChildren(t *testing.T) {
 
 // The tokens are real ones, as the kubelet gives them to two Pods of one Runtime: same account, same rights.
 func TestAPodForgesNothingOfAnotherPod(t *testing.T) {
+	t.Parallel()
 	env := e2e.New(t)
 	env.Runtime("bash", e2e.WithReplicas(2), e2e.WithGrace(20))
 	workspace := env.Workspace("ws", "bash")

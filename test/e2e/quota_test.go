@@ -40,6 +40,7 @@ func restrict(t *testing.T, env *e2e.Env, what corev1.ResourceName, hard string)
 
 // A quota that is used up makes steps wait, with the quota's own words. None fails, and none is lost.
 func TestAWorkflowRunWaitsForAQuotaOfRuns(t *testing.T) {
+	t.Parallel()
 	env := e2e.New(t)
 	env.Runtime("bash")
 	raise := restrict(t, env, "count/runs.kruntimes.io", "1")
@@ -55,6 +56,7 @@ func TestAWorkflowRunWaitsForAQuotaOfRuns(t *testing.T) {
 
 // Where a quota holds Pods back, the Runtime says so, its Runs wait, and both go on when it is raised.
 func TestARuntimeWaitsForAQuotaOfPods(t *testing.T) {
+	t.Parallel()
 	env := e2e.New(t)
 	raise := restrict(t, env, corev1.ResourcePods, "0")
 	runtime := &corev1alpha1.Runtime{ObjectMeta: metav1.ObjectMeta{Name: "bash"}}

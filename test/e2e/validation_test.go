@@ -12,6 +12,7 @@ import (
 // The manager is asked through its Service, with the certificate that was issued for it: what only a webhook can say shows that
 // both work.
 func TestWhatCanNeverWorkIsRefusedWithAllThatIsWrong(t *testing.T) {
+	t.Parallel()
 	env := e2e.New(t)
 	cases := map[string]struct {
 		manifest string
@@ -65,6 +66,7 @@ spec:
 }
 
 func TestInvalidManifestsAreRefusedWithTheNamesOfTheirFields(t *testing.T) {
+	t.Parallel()
 	env := e2e.New(t)
 	const run, workflowRun = "apiVersion: kruntimes.io/v1alpha1\nkind: Run\nmetadata: {name: x}\n", "apiVersion: workflows.kruntimes.io/v1alpha1\nkind: WorkflowRun\nmetadata: {name: x}\n"
 	cases := map[string]struct {

@@ -18,10 +18,10 @@ import (
 	"kruntimes.io/kruntimes/test/e2e"
 )
 
-// The subtests are parallel, here and in the other files about workflows: they share a Runtime that is only theirs, and disturb
-// nobody else.
+// The subtests are parallel, here and in the other files about workflows: they share a Runtime that is only theirs.
 
 func TestAWorkflowRunIsExecutedAsItsNeedsSay(t *testing.T) {
+	t.Parallel()
 	parent := e2e.New(t)
 	parent.Runtime("bash", e2e.WithCapacity("8"))
 
