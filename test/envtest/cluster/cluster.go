@@ -51,8 +51,17 @@ type Cluster struct {
 }
 
 // MustStart starts a control plane and panics where it cannot, which ends the test binary with a failure.
-func MustStart() *Cluster {
-	c, err := start(nil)
+func MustStart() *Cluster { return mustStart(nil) }
+
+// MustStartWithOwnersEnforced is MustStart with an admission plugin that some distributions have on: it refuses changes of the owners of
+// what one may not delete. It is for suites in which the components change owners; where users try to, it would hide what the
+// policies refuse.
+func MustStartWithOwnersEnforced() *Cluster {
+	return mustStart(map[string]string{"enable-admission-plugins": "OwnerReferencesPermissionEnforcement"})
+}
+
+func mustStart(arguments map[string]string) *Cluster {
+	c, err := start(arguments)
 	if err == nil {
 		err = c.installed()
 	}
@@ -81,8 +90,6 @@ func start(arguments map[string]string) (*Cluster, error) {
 		return nil, fmt.Errorf("providing the control plane's binaries: %w", err)
 	}
 	c := &Cluster{env: &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: startTimeout}}
-	// Some distributions have this plugin on. What is allowed with it is allowed without.
-	c.env.ControlPlane.GetAPIServer().Configure().Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement")
 	for name, value := range arguments {
 		c.env.ControlPlane.GetAPIServer().Configure().Append(name, value)
 	}

@@ -10,7 +10,7 @@ import (
 var shared *cluster.Cluster
 
 func TestMain(m *testing.M) {
-	shared = cluster.MustStart()
+	shared = cluster.MustStartWithOwnersEnforced()
 	defer shared.Stop()
 	m.Run()
 }

@@ -29,7 +29,7 @@ const (
 var shared *cluster.Cluster
 
 func TestMain(m *testing.M) {
-	shared = cluster.MustStart()
+	shared = cluster.MustStartWithOwnersEnforced()
 	defer shared.Stop()
 	m.Run()
 }
