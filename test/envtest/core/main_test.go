@@ -10,7 +10,7 @@ import (
 var shared *cluster.Cluster
 
 func TestMain(m *testing.M) {
-	shared = cluster.MustStartWithOwnersEnforced()
+	shared = cluster.MustStart()
 	defer shared.Stop()
 	m.Run()
 }
