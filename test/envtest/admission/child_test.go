@@ -7,6 +7,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
@@ -176,15 +177,20 @@ func TestNobodyMakesAWorkspaceThatOfHisWorkflowRun(t *testing.T) {
 	mallory := newClient(t, shared.User(t, ns, "editor", writeRuns, writeWorkspaces))
 	owner := newWorkflowRun(ns, "mallorys")
 	shared.Create(t, owner)
-	secret := newWorkspace(ns, "secret")
-	if err := mallory.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
-		t.Fatal(err)
+	// The manager writes the workspace meanwhile.
+	update := func(change func(marked client.Object)) error {
+		return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			secret := newWorkspace(ns, "secret")
+			if err := mallory.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
+				return err
+			}
+			marked := child(owner, secret)
+			change(marked)
+			return mallory.Update(t.Context(), marked)
+		})
 	}
-	marked := child(owner, secret.DeepCopy())
-	owned, labelled := marked.DeepCopy(), marked.DeepCopy()
-	owned.Labels, labelled.OwnerReferences = nil, nil
-	expectError(t, "labels", mallory.Update(t.Context(), labelled), "are set only by the control plane")
-	expectError(t, "an owner", mallory.Update(t.Context(), owned), "must not name a WorkflowRun as controller")
+	expectError(t, "labels", update(func(marked client.Object) { marked.SetOwnerReferences(nil) }), "are set only by the control plane")
+	expectError(t, "an owner", update(func(marked client.Object) { marked.SetLabels(nil) }), "must not name a WorkflowRun as controller")
 	expectError(t, "a new workspace with both", mallory.Create(t.Context(), child(owner, newWorkspace(ns, "mallorys-build"))), "are set only by the control plane")
 
 	controller := newClient(t, shared.ServiceAccount(t, config.Namespace, config.ManagerServiceAccount))
