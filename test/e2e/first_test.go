@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -96,9 +97,20 @@ func TestARunWhoseRuntimedIsKilledIsNotRunTwice(t *testing.T) {
 	t.Parallel()
 	env := e2e.New(t)
 	env.Runtime("bash")
-	run := env.Run("bash", "echo begun; sleep 15; echo ended")
-	env.WaitPhase(run, corev1alpha1.RunRunning)
-	env.Kill(env.Pod(run), "runtimed", "runtimed")
+	gate := env.NewGate("back")
+	run := env.WaitPhase(env.Run("bash", gate.Wait), corev1alpha1.RunRunning)
+	pod := env.Pod(run)
+	env.Kill(pod, corev1alpha1.ContainerRuntimed, "runtimed")
+	env.Eventually("runtimed is back", func() string {
+		env.Refresh(pod)
+		for _, c := range pod.Status.ContainerStatuses {
+			if c.Name == corev1alpha1.ContainerRuntimed && c.RestartCount == 1 && c.Ready {
+				return ""
+			}
+		}
+		return fmt.Sprintf("%+v", pod.Status.ContainerStatuses)
+	})
+	gate.Open(pod.Name)
 	env.WaitRun(run)
 	if run.Status.Attempt != 1 || run.Status.Phase != corev1alpha1.RunSucceeded {
 		t.Errorf("the Run ended in attempt %d: %+v", run.Status.Attempt, run.Status)
