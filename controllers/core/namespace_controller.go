@@ -77,8 +77,8 @@ func (r *NamespaceReconciler) Reconcile(ctx context.Context, request reconcile.R
 		return reconcile.Result{}, nil
 	}
 	now := r.Clock.Now()
-	if early := now.Add(-toldInterval); toldAt(namespace).After(early) {
-		return reconcile.Result{RequeueAfter: toldAt(namespace).Sub(early)}, nil
+	if early := toldAt(namespace).Add(toldInterval).Sub(now); early > 0 {
+		return reconcile.Result{RequeueAfter: early}, nil
 	}
 	err := r.tell(ctx, namespace, now)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // It is gone, or another one has its name.

@@ -68,8 +68,7 @@ func (e *Env) Installation(components ...string) string {
 	for _, component := range components {
 		edit("add", "component", "../components/"+component)
 	}
-	prefix, tag := Images()
-	edit("set", "image", "kruntimes/controlplane="+prefix+"/controlplane:"+tag, "kruntimes/node="+prefix+"/node:"+tag)
+	edit(append([]string{"set", "image"}, ImageEdits()...)...)
 	args := []string{"build", filepath.Join(tree, "default")}
 	return e.must(e.execute("", kustomize, args), "kustomize", args)
 }

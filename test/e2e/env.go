@@ -58,15 +58,7 @@ type Env struct {
 // one that does not go away fails the test.
 func New(t *testing.T) *Env {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", Setting("KUBECONFIG"))
-	if err != nil {
-		t.Fatalf("the end-to-end suite needs a cluster, named by KUBECONFIG: %v", err)
-	}
-	config.QPS = -1
-	admin, err := client.New(config, client.Options{Scheme: Scheme()})
-	if err != nil {
-		t.Fatalf("making a client: %v", err)
-	}
+	admin, config := Administrator(t)
 	ctrl.SetLogger(logr.Discard())
 	e := &Env{Client: admin, Config: config, t: t}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -83,6 +75,21 @@ func New(t *testing.T) *Env {
 		e.removeNamespace(namespace)
 	})
 	return e
+}
+
+// Administrator returns a client of the cluster's administrator without a cache, and how it reaches the API server.
+func Administrator(t *testing.T) (client.Client, *rest.Config) {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", Setting("KUBECONFIG"))
+	if err != nil {
+		t.Fatalf("the end-to-end suite needs a cluster, named by KUBECONFIG: %v", err)
+	}
+	config.QPS = -1
+	admin, err := client.New(config, client.Options{Scheme: Scheme()})
+	if err != nil {
+		t.Fatalf("making a client: %v", err)
+	}
+	return admin, config
 }
 
 // removeNamespace removes the Runtimes before the namespace: Kubernetes would begin with the Pods five seconds after it was asked to,
@@ -143,15 +150,14 @@ func Setting(name string) string {
 	}[name]
 }
 
-// Images returns what IMG says as PREFIX:TAG: the images of kruntimes are PREFIX/controlplane:TAG and PREFIX/node:TAG. A colon
-// before the last slash belongs to a registry.
-func Images() (prefix, tag string) {
-	images := Setting("IMG")
-	colon := strings.LastIndex(images, ":")
-	if colon < strings.LastIndex(images, "/") || colon < 0 {
-		return images, "latest"
+// ImageEdits are the arguments of "kustomize edit set image" that put the images of IMG in place: IMG says PREFIX:TAG of
+// PREFIX/controlplane:TAG and PREFIX/node:TAG. A colon before the last slash belongs to a registry.
+func ImageEdits() []string {
+	prefix, tag := Setting("IMG"), "latest"
+	if colon := strings.LastIndex(prefix, ":"); colon > strings.LastIndex(prefix, "/") {
+		prefix, tag = prefix[:colon], prefix[colon+1:]
 	}
-	return images[:colon], images[colon+1:]
+	return []string{"kruntimes/controlplane=" + prefix + "/controlplane:" + tag, "kruntimes/node=" + prefix + "/node:" + tag}
 }
 
 // root is the root of the source tree: the nearest directory above the test's package with a go.mod.

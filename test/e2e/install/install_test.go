@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	"kruntimes.io/kruntimes/test/e2e"
@@ -38,7 +37,7 @@ func TestInstallsUnderOtherNamesGroupByGroupAndGoes(t *testing.T) {
 	if e2e.Setting("CLUSTER") == "" {
 		t.Skip("this removes the installation of a cluster, which has to be that of make e2e")
 	}
-	admin := newAdmin(t)
+	admin, _ := e2e.Administrator(t)
 	if _, err := os.Stat(filepath.Join(root, "bin/e2e/kustomization.yaml")); err == nil {
 		run(t, root, "make", "undeploy", "OVERLAY=bin/e2e")
 	}
@@ -51,11 +50,10 @@ func TestInstallsUnderOtherNamesGroupByGroupAndGoes(t *testing.T) {
 	if err := os.MkdirAll(directory, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	prefix, tag := e2e.Images()
 	kustomize(t, directory, "create", "--resources=../../config/overlays/core")
 	kustomize(t, directory, "edit", "set", "namespace", namespace)
 	kustomize(t, directory, "edit", "set", "nameprefix", "acme-")
-	kustomize(t, directory, "edit", "set", "image", "kruntimes/controlplane="+prefix+"/controlplane:"+tag, "kruntimes/node="+prefix+"/node:"+tag)
+	kustomize(t, directory, append([]string{"edit", "set", "image"}, e2e.ImageEdits()...)...)
 	kustomize(t, directory, "edit", "add", "transformer", "../../config/clusterscope")
 	deploy(t)
 	t.Run("core", func(t *testing.T) {
@@ -111,8 +109,8 @@ func kustomize(t *testing.T, directory string, args ...string) {
 	run(t, directory, "../tools/kustomize", args...)
 }
 
-// run returns what a command wrote, and ends the test when it fails.
-func run(t *testing.T, directory, program string, args ...string) string {
+// run logs what a command writes, and ends the test when it fails.
+func run(t *testing.T, directory, program string, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -123,20 +121,6 @@ func run(t *testing.T, directory, program string, args ...string) string {
 		t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, said)
 	}
 	t.Logf("%s %s:\n%s", program, strings.Join(args, " "), said)
-	return string(said)
-}
-
-func newAdmin(t *testing.T) client.Client {
-	t.Helper()
-	restConfig, err := config.GetConfig()
-	if err != nil {
-		t.Fatalf("reading KUBECONFIG: %v", err)
-	}
-	admin, err := client.New(restConfig, client.Options{Scheme: e2e.Scheme()})
-	if err != nil {
-		t.Fatalf("making a client: %v", err)
-	}
-	return admin
 }
 
 // expectNothing fails when anything of kruntimes is there. What was deleted was waited for, but for what the garbage collector takes.

@@ -22,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -53,14 +52,8 @@ type harness struct {
 
 func newHarness(t *testing.T) *harness {
 	t.Helper()
-	h := &harness{}
-	var err error
-	if h.config, err = clientcmd.BuildConfigFromFlags("", e2e.Setting("KUBECONFIG")); err != nil {
-		t.Fatal(err)
-	}
-	h.config.QPS = -1
-	h.admin = h.client(t, h.config)
-	return h
+	admin, config := e2e.Administrator(t)
+	return &harness{config: config, admin: admin}
 }
 
 func (h *harness) client(t *testing.T, config *rest.Config) client.Client {
