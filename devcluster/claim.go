@@ -21,14 +21,16 @@ const markName = ".kruntimes-dev"
 
 const markText = "This directory belongs to krt dev, which removes what is in it without asking.\n"
 
-// NotOursError says that a directory that was given as a state directory holds something else.
+// NotOursError says that a directory that was given as a state directory holds something, and not the mark of one.
 type NotOursError struct {
 	// Dir is the directory.
 	Dir string
 }
 
 func (e *NotOursError) Error() string {
-	return fmt.Sprintf("%s is not empty and was not made by a dev cluster: choose another state directory, or empty it", e.Dir)
+	return fmt.Sprintf(
+		"%s is not empty and lacks the file %s, which a dev cluster makes in its own: choose another state directory, or empty it",
+		e.Dir, markName)
 }
 
 // Claim makes dir a state directory if it is a new or an empty one. It does nothing to one that is a state directory

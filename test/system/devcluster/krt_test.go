@@ -261,7 +261,7 @@ func TestADirectoryOfSomebodyElseIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"up"}, {"up", "--detach"}} {
-		if code, _, errOut := k.run(args...); code != 1 || !strings.Contains(errOut, "was not made by a dev cluster") {
+		if code, _, errOut := k.run(args...); code != 1 || !strings.Contains(errOut, "lacks the file .kruntimes-dev") {
 			t.Errorf("%v: exit code %d, %s", args, code, errOut)
 		}
 	}
