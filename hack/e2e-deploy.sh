@@ -5,6 +5,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 kubectl=${KUBECTL:-kubectl}
 prefix=${IMG%:*} tag=${IMG##*:}
+if [[ $IMG != *:* || $tag == */* ]]; then # Such a colon stands before the port of a registry.
+	echo "e2e-deploy: IMG is \"$IMG\": say PREFIX:TAG, for PREFIX/controlplane:TAG and PREFIX/node:TAG" >&2
+	exit 2
+fi
 overlay=bin/e2e
 rm -rf "$overlay" && mkdir -p "$overlay"
 (cd "$overlay" && ../tools/kustomize create --resources ../../config/default &&

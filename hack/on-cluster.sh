@@ -15,7 +15,7 @@ fi
 
 end() {
 	local code=$?
-	if ((code != 0)); then
+	if ((code != 0)) && compgen -G "$CLUSTER/logs/*.log" >/dev/null; then
 		tail --lines=20 "$CLUSTER"/logs/*.log >&2 || true
 	fi
 	if [[ -z $keep ]]; then
@@ -23,7 +23,7 @@ end() {
 	fi
 	exit "$code"
 }
-trap end EXIT
 hack/cluster-packages.sh
+trap end EXIT
 bin/cluster --state="$CLUSTER" up
 KUBECONFIG=$CLUSTER/kubeconfig "$@"

@@ -4,6 +4,7 @@ CHAOS_WORKFLOWRUNS ?= 200
 CHAOS_MINUTES ?= 20
 # Printed by each run; the same one gives the same choices, though not the same moments.
 CHAOS_SEED ?=
+# The 40 minutes beside CHAOS_MINUTES are for what still executes then, the verdict, and the end of the namespace.
 ON_CLUSTER = CLUSTER=$(CLUSTER) KUBECONFIG=$(CLUSTER)/kubeconfig KUBECTL=$(E2E_KUBECTL)
 
 .PHONY: chaos

@@ -2,10 +2,13 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 )
 
@@ -25,50 +28,63 @@ var artifacts = sync.OnceValues(func() (string, error) {
 	return os.MkdirTemp("", "kruntimes-e2e-")
 })
 
-// collect keeps objects, events and logs of the test's namespace and of that of kruntimes, and says where. It goes on where
-// something cannot be had.
+// collect is Collect for the namespace of the test.
 func (e *Env) collect() {
 	e.t.Helper()
-	base, err := artifacts()
-	if err != nil {
-		e.t.Logf("keeping what helps to understand the failure: %v", err)
-		return
-	}
-	dir := filepath.Join(base, strings.NewReplacer("/", "_", " ", "_").Replace(e.t.Name()))
-	ctx, cancel := context.WithTimeout(context.Background(), collectLimit)
-	defer cancel()
-	for _, namespace := range []string{e.Namespace, SystemNamespace} {
-		e.collectNamespace(ctx, filepath.Join(dir, namespace), namespace)
-	}
-	e.t.Logf("logs, events and objects are in %s", dir)
+	Collect(e.t, e.Namespace)
 }
 
-func (e *Env) collectNamespace(ctx context.Context, dir, namespace string) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		e.t.Logf("keeping what helps to understand the failure: %v", err)
+// Collect keeps objects, events and logs of a test's namespace, and of those in which manager and scheduler run, and says where. It goes
+// on where something cannot be had.
+func Collect(t *testing.T, namespace string) {
+	t.Helper()
+	base, err := artifacts()
+	if err != nil {
+		t.Logf("keeping what helps to understand the failure: %v", err)
 		return
 	}
-	kubectl := func(args ...string) string {
-		result, err := execute(ctx, "", Setting("KUBECTL"), append([]string{"--kubeconfig=" + Setting("KUBECONFIG"), "--namespace=" + namespace}, args...))
-		if err != nil {
-			return err.Error()
-		}
-		return result.Stdout + result.Stderr
-	}
-	keep := func(name, content string) {
-		if strings.TrimSpace(content) == "" {
-			return
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-			e.t.Logf("keeping %s: %v", name, err)
+	dir := filepath.Join(base, strings.NewReplacer("/", "_", " ", "_").Replace(t.Name()))
+	ctx, cancel := context.WithTimeout(context.Background(), collectLimit)
+	defer cancel()
+	namespaces := strings.Fields(kubectl(ctx, "get", "pods", "--all-namespaces",
+		"--selector=app.kubernetes.io/name=kruntimes,app.kubernetes.io/component", "--output=jsonpath={.items[*].metadata.namespace}"))
+	slices.Sort(namespaces)
+	for _, namespace := range append(slices.Compact(namespaces), namespace) {
+		if err := collectNamespace(ctx, filepath.Join(dir, namespace), namespace); err != nil {
+			t.Logf("keeping what helps to understand the failure: %v", err)
 		}
 	}
-	keep("objects.yaml", kubectl("get", ourKinds, "--output=yaml"))
-	keep("objects.txt", kubectl("get", ourKinds, "--output=wide"))
-	keep("events.txt", kubectl("get", "events", "--sort-by=.metadata.creationTimestamp"))
-	for _, pod := range strings.Fields(kubectl("get", "pods", "--output=jsonpath={.items[*].metadata.name}")) {
-		keep(pod+".log", kubectl("logs", pod, "--all-containers", "--prefix", "--timestamps"))
-		keep(pod+".previous.log", kubectl("logs", pod, "--all-containers", "--prefix", "--timestamps", "--previous"))
-		keep(pod+".txt", kubectl("describe", "pod", pod))
+	t.Logf("logs, events and objects are in %s", dir)
+}
+
+// kubectl returns what the program says, or why it could not be run.
+func kubectl(ctx context.Context, args ...string) string {
+	result, err := execute(ctx, "", Setting("KUBECTL"), append([]string{"--kubeconfig=" + Setting("KUBECONFIG")}, args...))
+	if err != nil {
+		return err.Error()
 	}
+	return result.Stdout + result.Stderr
+}
+
+func collectNamespace(ctx context.Context, dir, namespace string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	var failed []error
+	keep := func(name string, args ...string) {
+		content := kubectl(ctx, append([]string{"--namespace=" + namespace}, args...)...)
+		if strings.TrimSpace(content) != "" {
+			failed = append(failed, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
+		}
+	}
+	keep("objects.yaml", "get", ourKinds, "--output=yaml")
+	keep("objects.txt", "get", ourKinds, "--output=wide")
+	keep("events.txt", "get", "events", "--sort-by=.metadata.creationTimestamp")
+	pods := kubectl(ctx, "--namespace="+namespace, "get", "pods", "--output=jsonpath={.items[*].metadata.name}")
+	for _, pod := range strings.Fields(pods) {
+		keep(pod+".log", "logs", pod, "--all-containers", "--prefix", "--timestamps")
+		keep(pod+".previous.log", "logs", pod, "--all-containers", "--prefix", "--timestamps", "--previous")
+		keep(pod+".txt", "describe", "pod", pod)
+	}
+	return errors.Join(failed...)
 }

@@ -89,7 +89,7 @@ func (e *Env) ServedCertificate() func() (*x509.Certificate, error) {
 	if err != nil {
 		e.t.Fatalf("reaching the manager: %v", err)
 	}
-	cmd.SysProcAttr = process.Attributes(syscall.SIGKILL) // also when go test ends this process for its time
+	cmd.SysProcAttr = process.Attributes(syscall.SIGKILL) // also when go test's -timeout ends this process
 	if err := process.StartBound(cmd); err != nil {
 		e.t.Fatalf("reaching the manager: %v", err)
 	}

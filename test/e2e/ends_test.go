@@ -162,8 +162,8 @@ spec:
     beside: {runs-on: bash, steps: [{name: quick, timeout: 1m, run: "true"}]}
 `
 
-// beginEnding waits until what is endless in there executes.
-func beginEnding(env *e2e.Env) {
+// startEndless applies ending, and waits until what is endless in there executes.
+func startEndless(env *e2e.Env) {
 	env.Manifests(ending)
 	env.WaitStep("cancelled", "own", "endless")
 	env.WaitWorkflowRunUntil("cancelled", "has made its call", func(run *workflowsv1alpha1.WorkflowRun) bool {
@@ -180,7 +180,7 @@ func TestANamespaceGoesWithAllThatExecutesInIt(t *testing.T) {
 	env.Runtime("bash", e2e.WithCapacity("8"))
 	env.Workspace("kept", "bash")
 	env.WaitPhase(env.Run("bash", "trap '' TERM\nwhile true; do sleep 1; done\n", e2e.InWorkspace("kept")), corev1alpha1.RunRunning)
-	beginEnding(env)
+	startEndless(env)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.Namespace}}
 	if err := env.Client.Delete(t.Context(), namespace); err != nil {
 		t.Fatal(err)
@@ -192,7 +192,7 @@ func TestAWorkflowRunEndsWithItsCallsWhenItIsCancelledAndFailsWhenAStepIsOutOfTi
 	t.Parallel()
 	env := e2e.New(t)
 	env.Runtime("bash", e2e.WithCapacity("8"))
-	beginEnding(env)
+	startEndless(env)
 	env.Krt("cancel", "workflowrun", "cancelled")
 
 	run := env.WaitWorkflowRun("cancelled")

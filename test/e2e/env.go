@@ -151,12 +151,11 @@ func Setting(name string) string {
 }
 
 // ImageEdits are the arguments of "kustomize edit set image" that put the images of IMG in place: IMG says PREFIX:TAG of
-// PREFIX/controlplane:TAG and PREFIX/node:TAG. A colon before the last slash belongs to a registry.
+// PREFIX/controlplane:TAG and PREFIX/node:TAG. The last colon is that of the tag: hack/e2e-deploy.sh refuses others.
 func ImageEdits() []string {
-	prefix, tag := Setting("IMG"), "latest"
-	if colon := strings.LastIndex(prefix, ":"); colon > strings.LastIndex(prefix, "/") {
-		prefix, tag = prefix[:colon], prefix[colon+1:]
-	}
+	image := Setting("IMG")
+	colon := strings.LastIndex(image, ":")
+	prefix, tag := image[:max(colon, 0)], image[colon+1:]
 	return []string{"kruntimes/controlplane=" + prefix + "/controlplane:" + tag, "kruntimes/node=" + prefix + "/node:" + tag}
 }
 

@@ -98,7 +98,7 @@ func TestARunWhoseRuntimedIsKilledIsNotRunTwice(t *testing.T) {
 	env := e2e.New(t)
 	env.Runtime("bash")
 	gate := env.NewGate("back")
-	run := env.WaitPhase(env.Run("bash", gate.Wait), corev1alpha1.RunRunning)
+	run := env.WaitPhase(env.Run("bash", "echo begun\n"+gate.Wait+"echo ended\n"), corev1alpha1.RunRunning)
 	pod := env.Pod(run)
 	env.Kill(pod, corev1alpha1.ContainerRuntimed, "runtimed")
 	env.Eventually("runtimed is back", func() string {
@@ -114,6 +114,9 @@ func TestARunWhoseRuntimedIsKilledIsNotRunTwice(t *testing.T) {
 	env.WaitRun(run)
 	if run.Status.Attempt != 1 || run.Status.Phase != corev1alpha1.RunSucceeded {
 		t.Errorf("the Run ended in attempt %d: %+v", run.Status.Attempt, run.Status)
+	}
+	if got := env.Krt("logs", run.Name); got != "begun\nended\n" {
+		t.Errorf("the scripts of the attempt said %q", got)
 	}
 }
 

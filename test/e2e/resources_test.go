@@ -39,7 +39,7 @@ func TestRunsOfALostPodAreJudgedOrTriedAgain(t *testing.T) {
 	pod := env.Pod(once)
 	lost := serverTime(t, env)
 	losePod(t, env, pod)
-	judged(t, env, lost, once, again)
+	expectJudged(t, env, lost, once, again)
 	if once.Status.Phase != corev1alpha1.RunFailed || !slices.Contains(reasons, once.Status.Reason) {
 		t.Errorf("the Run without a policy: %+v", once.Status)
 	}
@@ -59,9 +59,9 @@ func serverTime(t *testing.T, env *e2e.Env) time.Time {
 	return unstored.CreationTimestamp.Time
 }
 
-// judged waits until once has ended, and again has been handed back, and fails the test where the cluster's own clocks say that one
-// of it took too long from when the API server knew. When the test gets to see it, or a Pod is free, has no say in this.
-func judged(t *testing.T, env *e2e.Env, known time.Time, once, again *corev1alpha1.Run) {
+// expectJudged waits until once has ended, and again has been handed back, and fails the test where the cluster's own clocks say that
+// either of them was judged too late after the API server knew. When the test gets to see it, or a Pod is free, has no say in this.
+func expectJudged(t *testing.T, env *e2e.Env, known time.Time, once, again *corev1alpha1.Run) {
 	t.Helper()
 	env.WaitRun(once)
 	env.WaitEvent(again, "Normal "+corev1alpha1.EventRetrying+" ")

@@ -65,7 +65,7 @@ func TestEachAttemptRunsOnceWhateverIsKilled(t *testing.T) {
 	err := w.run(ctx)
 	calm()
 	<-harmed
-	h.isDone(t)
+	h.expectDone(t)
 	if err != nil {
 		if ctx.Err() == nil {
 			t.Fatalf("creating WorkflowRuns: %v", err)

@@ -85,9 +85,9 @@ func (h *harm) run(ctx context.Context) {
 	}
 }
 
-// isDone fails the test when nothing was killed, or a kind of kills that was drawn could not be done once: what the verdict says
+// expectDone fails the test when nothing was killed, or a kind of kills that was drawn could not be done once: what the verdict says
 // would be about other harm than that which is named.
-func (h *harm) isDone(t *testing.T) {
+func (h *harm) expectDone(t *testing.T) {
 	t.Helper()
 	if len(h.kills) == 0 {
 		t.Error("nothing was killed")

@@ -1,7 +1,8 @@
 //go:build e2einstall
 
 // Package install installs kruntimes with make under other names, group by group, and removes it, on the cluster of "make e2e".
-// It does what an operator does, with kustomize edit alone. Whatever was installed before is removed first.
+// It does what an operator does, with kustomize edit alone. What "make e2e" has installed, and what a run that failed has left, is
+// removed first.
 package install
 
 import (
@@ -38,8 +39,10 @@ func TestInstallsUnderOtherNamesGroupByGroupAndGoes(t *testing.T) {
 		t.Skip("this removes the installation of a cluster, which has to be that of make e2e")
 	}
 	admin, _ := e2e.Administrator(t)
-	if _, err := os.Stat(filepath.Join(root, "bin/e2e/kustomization.yaml")); err == nil {
-		run(t, root, "make", "undeploy", "OVERLAY=bin/e2e")
+	for _, before := range []string{"bin/e2e", overlay} {
+		if _, err := os.Stat(filepath.Join(root, before, "kustomization.yaml")); err == nil {
+			run(t, root, "make", "undeploy", "OVERLAY="+before)
+		}
 	}
 	expectNothing(t, admin)
 
@@ -62,8 +65,9 @@ func TestInstallsUnderOtherNamesGroupByGroupAndGoes(t *testing.T) {
 		if r := env.WaitRun(env.Run("bash", "true")); r.Status.Phase != corev1alpha1.RunSucceeded {
 			t.Errorf("a Run ended %s %s: %s", r.Status.Phase, r.Status.Reason, r.Status.Message)
 		}
-		if refused := env.TryKubectl(job, "create", "-f", "-"); refused.Code == 0 {
-			t.Error("a WorkflowRun was accepted without its group")
+		refused := env.TryKubectl(job, "create", "-f", "-")
+		if refused.Code == 0 || !strings.Contains(refused.Stderr, `no matches for kind "WorkflowRun"`) {
+			t.Errorf("a WorkflowRun without its group was answered with exit code %d, %s%s", refused.Code, refused.Stdout, refused.Stderr)
 		}
 	})
 
@@ -95,22 +99,26 @@ spec:
       steps: [{name: make, run: echo made >file}, {name: check, run: grep made file}]
 `
 
-// deploy installs the overlay, after which nothing of it differs from what is there.
+// deploy installs the overlay, after which nothing of it differs from what is there, and installing it again changes nothing.
 func deploy(t *testing.T) {
 	t.Helper()
 	run(t, root, "make", "deploy", "OVERLAY="+overlay)
 	run(t, root, e2e.Setting("KUBECTL"), "--namespace="+namespace, "wait", "--for=condition=Available", "--timeout=180s", "deployment", "--all")
-	run(t, root, "bash", "-o", "pipefail", "-c", "bin/tools/kustomize build "+overlay+" | "+e2e.Setting("KUBECTL")+" diff -f -")
-	run(t, root, "make", "deploy", "OVERLAY="+overlay)
+	run(t, root, "bash", "-o", "pipefail", "-c", `"$1" build "$2" | "$3" diff -f -`, "diff", e2e.Setting("KUSTOMIZE"), overlay, e2e.Setting("KUBECTL"))
+	for line := range strings.Lines(run(t, root, "make", "deploy", "OVERLAY="+overlay)) {
+		if what := strings.TrimSpace(line); strings.HasSuffix(what, " created") || strings.HasSuffix(what, " configured") {
+			t.Errorf("the second time: %s", what)
+		}
+	}
 }
 
 func kustomize(t *testing.T, directory string, args ...string) {
 	t.Helper()
-	run(t, directory, "../tools/kustomize", args...)
+	run(t, directory, e2e.Setting("KUSTOMIZE"), args...)
 }
 
-// run logs what a command writes, and ends the test when it fails.
-func run(t *testing.T, directory, program string, args ...string) {
+// run logs and returns what a command writes, and ends the test when it fails.
+func run(t *testing.T, directory, program string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -121,6 +129,7 @@ func run(t *testing.T, directory, program string, args ...string) {
 		t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, said)
 	}
 	t.Logf("%s %s:\n%s", program, strings.Join(args, " "), said)
+	return string(said)
 }
 
 // expectNothing fails when anything of kruntimes is there. What was deleted was waited for, but for what the garbage collector takes.

@@ -84,7 +84,7 @@ func (h *harness) startOLM(t *testing.T) {
 	}
 	cmd := exec.Command(filepath.Join(programs, "olm"), "--namespace=default", "--interval=30s") // It is ended below, after what depends on it.
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = process.Attributes(syscall.SIGKILL) // also when go test ends this process for its time
+	cmd.SysProcAttr = process.Attributes(syscall.SIGKILL) // also when go test's -timeout ends this process
 	if err := process.StartBound(cmd); err != nil {
 		t.Fatal(err)
 	}
@@ -96,6 +96,7 @@ func (h *harness) startOLM(t *testing.T) {
 		if !t.Failed() {
 			return
 		}
+		e2e.Collect(t, team)
 		if text, err := os.ReadFile(path); err == nil {
 			t.Logf("olm said:\n%s", text[max(0, len(text)-8000):])
 		}
