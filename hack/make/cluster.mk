@@ -57,9 +57,10 @@ e2e-test: build $(call tool,kustomize) $(call tool,kubectl) ## Install kruntimes
 	IMG=$(IMG) KUBECTL=$(E2E_KUBECTL) hack/e2e-deploy.sh
 	CLUSTER= $(MAKE) e2e-run
 
+# One package at a time: ./test/cluster starts a second cluster.
 .PHONY: e2e-run
 e2e-run: $(call tool,kubectl)
-	IMG=$(IMG) KUBECTL=$(E2E_KUBECTL) $(GO) test -count=1 -tags=grpcnotrace,e2e $(E2EFLAGS) $(TESTFLAGS) ./test/cluster ./test/e2e/...
+	IMG=$(IMG) KUBECTL=$(E2E_KUBECTL) $(GO) test -count=1 -p=1 -tags=grpcnotrace,e2e $(E2EFLAGS) $(TESTFLAGS) ./test/cluster ./test/e2e/...
 
 # Ends without an installation.
 .PHONY: e2e-install

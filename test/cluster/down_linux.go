@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // downTimeout bounds the end of all processes of a cluster, and of each cgroup.
@@ -77,13 +79,33 @@ func (c *Cluster) killNode(ctx context.Context) error {
 		return err
 	}
 	for _, pid := range pids {
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		if err := killAndAwait(ctx, pid); err != nil {
 			return fmt.Errorf("ending the node: %w", err)
 		}
 	}
-	return until(ctx, downTimeout, "the node is gone", func(context.Context) (bool, error) {
-		left, err := findProcesses(nodeArguments(c.state))
-		return len(left) == 0, err
+	return nil
+}
+
+// killAndAwait kills a process, which need not be a child of this one, and waits for its end. That of the first process of a namespace
+// comes after that of all others in there.
+func killAndAwait(ctx context.Context, pid int) error {
+	process, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("opening process %d: %w", pid, err)
+	}
+	defer unix.Close(process)
+	if err := unix.PidfdSendSignal(process, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("killing process %d: %w", pid, err)
+	}
+	return until(ctx, downTimeout, fmt.Sprintf("process %d has ended", pid), func(context.Context) (bool, error) {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}, 0)
+		if errors.Is(err, unix.EINTR) {
+			return false, nil
+		}
+		return n > 0, err
 	})
 }
 

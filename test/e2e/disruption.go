@@ -83,6 +83,30 @@ const (
 // where that is not by the authority in the Secret.
 func (e *Env) ServedCertificate() func() (*x509.Certificate, error) {
 	e.t.Helper()
+	authorities := x509.NewCertPool()
+	authorities.AppendCertsFromPEM(e.WebhookSecret().Data["ca.crt"])
+	dialer := &tls.Dialer{
+		NetDialer: &net.Dialer{Timeout: 10 * time.Second},
+		Config:    &tls.Config{RootCAs: authorities, ServerName: webhookService + "." + SystemNamespace + ".svc"},
+	}
+	address := e.forwardToWebhook()
+	return func() (*x509.Certificate, error) {
+		conn, err := dialer.DialContext(e.t.Context(), "tcp", address)
+		if err != nil { // One connection that ends badly ends the forwarding of all.
+			address = e.forwardToWebhook()
+			conn, err = dialer.DialContext(e.t.Context(), "tcp", address)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("connecting to the manager: %w", err)
+		}
+		defer conn.Close()
+		return conn.(*tls.Conn).ConnectionState().PeerCertificates[0], nil
+	}
+}
+
+// forwardToWebhook returns an address that leads to the manager's webhook until the test ends.
+func (e *Env) forwardToWebhook() string {
+	e.t.Helper()
 	cmd := exec.CommandContext(e.t.Context(), Setting("KUBECTL"), "--kubeconfig="+Setting("KUBECONFIG"),
 		"--namespace="+SystemNamespace, "port-forward", "deployment/kruntimes-manager", ":9443")
 	stdout, err := cmd.StdoutPipe()
@@ -99,20 +123,7 @@ func (e *Env) ServedCertificate() func() (*x509.Certificate, error) {
 	if err != nil || len(words) < 3 {
 		e.t.Fatalf("reaching the manager: %q %v", line, err)
 	}
-	authorities := x509.NewCertPool()
-	authorities.AppendCertsFromPEM(e.WebhookSecret().Data["ca.crt"])
-	dialer := &tls.Dialer{
-		NetDialer: &net.Dialer{Timeout: 10 * time.Second},
-		Config:    &tls.Config{RootCAs: authorities, ServerName: webhookService + "." + SystemNamespace + ".svc"},
-	}
-	return func() (*x509.Certificate, error) {
-		conn, err := dialer.DialContext(e.t.Context(), "tcp", words[2])
-		if err != nil {
-			return nil, fmt.Errorf("connecting to the manager: %w", err)
-		}
-		defer conn.Close()
-		return conn.(*tls.Conn).ConnectionState().PeerCertificates[0], nil
-	}
+	return words[2]
 }
 
 // WebhookSecret reads the Secret with the certificate of the webhook. It is empty while it is not there.

@@ -280,13 +280,6 @@ func TestRunsGoOnWithoutTheKubelet(t *testing.T) {
 	if meanwhile.Status.Phase != corev1alpha1.RunSucceeded {
 		t.Errorf("a Run without the kubelet: %+v", meanwhile.Status)
 	}
-	env.Eventually("the kubelet opens the gate", func() string {
-		result := env.Exec(long.Status.AssignedPod, corev1alpha1.ContainerRuntime, "true")
-		if result.Code == 0 {
-			return ""
-		}
-		return result.Stderr
-	})
 	gate.Open(long.Status.AssignedPod)
 	if env.WaitRun(long); long.Status.Phase != corev1alpha1.RunSucceeded || long.Status.Attempt != 1 {
 		t.Errorf("the Run that executed all the while: %+v", long.Status)

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
@@ -30,9 +32,8 @@ func restrict(t *testing.T, env *e2e.Env, what corev1.ResourceName, hard string)
 	})
 	return func(hard string) {
 		t.Helper()
-		env.Refresh(quota)
-		quota.Spec.Hard[what] = resource.MustParse(hard)
-		if err := env.Client.Update(t.Context(), quota); err != nil {
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"hard":{%q:%q}}}`, what, hard))
+		if err := env.Client.Patch(t.Context(), quota, patch); err != nil {
 			t.Fatal(err)
 		}
 	}

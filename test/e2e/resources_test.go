@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -72,7 +73,7 @@ func expectJudged(t *testing.T, env *e2e.Env, known time.Time, once, again *core
 	}
 	for _, event := range all.Items {
 		if event.InvolvedObject.UID == again.UID && event.Reason == corev1alpha1.EventRetrying {
-			verdicts["the next attempt of the other"] = event.CreationTimestamp.Time
+			verdicts["the next attempt of the other"] = event.EventTime.Time // it may be stored later
 		}
 	}
 	for what, at := range verdicts {
@@ -123,12 +124,17 @@ func TestARunThatTakesTooMuchMemoryIsTold(t *testing.T) {
 	groups := env.Exec(pod.Name, "runtime", "stat", "--file-system", "--format=%T", "/sys/fs/cgroup")
 	greedy := env.WaitRun(env.Run("bash", "head -c 500M /dev/zero | tail -c 400M >/dev/null\n"))
 	if strings.TrimSpace(groups.Stdout) == "cgroup2fs" && greedy.Status.Reason == corev1alpha1.RunReasonServerLost {
-		env.WaitRun(other)
-		env.Refresh(pod)
-		at := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == "runtime" })
-		last := pod.Status.ContainerStatuses[at].LastTerminationState.Terminated
-		if other.Status.Reason != corev1alpha1.RunReasonServerLost || last == nil || last.Reason != "OOMKilled" {
-			t.Errorf("the other Run ended %s %s, the container's last state is %+v", other.Status.Phase, other.Status.Reason, last)
+		env.Eventually("the kubelet says how the container ended", func() string {
+			env.Refresh(pod)
+			at := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == "runtime" })
+			status := pod.Status.ContainerStatuses[at]
+			if last := cmp.Or(status.State.Terminated, status.LastTerminationState.Terminated); last == nil || last.Reason != "OOMKilled" {
+				return fmt.Sprintf("its status is %+v", status)
+			}
+			return ""
+		})
+		if env.WaitRun(other); other.Status.Reason != corev1alpha1.RunReasonServerLost {
+			t.Errorf("the other Run ended %s %s", other.Status.Phase, other.Status.Reason)
 		}
 		return
 	}

@@ -96,13 +96,15 @@ func TestRunsOfAPodThatIsEvictedForItsWorkspaceAreJudged(t *testing.T) {
 	t.Parallel()
 	env := e2e.New(t)
 	env.Runtime("bash", withEmptyDir(corev1.StorageMediumDefault, "4Mi"), e2e.WithGrace(15))
-	run := env.Run("bash", "head -c 16M /dev/zero >/workspace/full; exec sleep 600\n")
+	gate := env.NewGate("flood")
+	run := env.Run("bash", gate.Wait+"head -c 16M /dev/zero >/workspace/full; exec sleep 600\n")
 	env.WaitPhase(run, corev1alpha1.RunRunning)
 	tried := env.Run("bash", "[ $KRUNTIME_ATTEMPT = 2 ] || exec sleep 600\n", func(r *corev1alpha1.Run) {
 		r.Spec.RetryPolicy = &corev1alpha1.RetryPolicy{MaxAttempts: 2}
 	})
 	env.WaitPhase(tried, corev1alpha1.RunRunning)
 	pod := env.Pod(run)
+	gate.Open(pod.Name)
 	env.Within(evictionLimit, "the kubelet has evicted the Pod", func() string {
 		env.Refresh(pod)
 		if pod.Status.Phase == corev1.PodFailed {
