@@ -2,23 +2,64 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
+	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
+	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 	"kruntimes.io/kruntimes/config"
 )
 
-// Namespace makes a namespace for one test and returns its name.
+// Namespace makes a namespace for one test and returns its name. What is in there when the test has ended is deleted: components of later
+// tests would read it, and work on it.
 func (c *Cluster) Namespace(tb testing.TB) string {
 	tb.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
 	c.Create(tb, ns)
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), Deadline)
+		defer cancel()
+		if err := c.empty(ctx, ns.Name); err != nil {
+			tb.Errorf("deleting what is in namespace %s: %v", ns.Name, err)
+		}
+	})
 	return ns.Name
+}
+
+// empty deletes what components read of a namespace, owners first. Kinds that are not installed are none.
+func (c *Cluster) empty(ctx context.Context, namespace string) error {
+	for _, kind := range []client.Object{
+		&workflowsv1alpha1.WorkflowRun{}, &workflowsv1alpha1.Workflow{}, &workflowsv1alpha1.Action{}, &appsv1.ControllerRevision{},
+		&corev1alpha1.Runtime{}, &appsv1.Deployment{}, &corev1alpha1.Run{}, &corev1.Pod{}, &workspacesv1alpha1.PersistentWorkspace{},
+		&rbacv1.RoleBinding{}, &corev1.ServiceAccount{},
+	} {
+		err := c.admin.DeleteAllOf(ctx, kind, client.InNamespace(namespace), client.GracePeriodSeconds(0))
+		if err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+			return fmt.Errorf("%T: %w", kind, err)
+		}
+	}
+	var workspaces workspacesv1alpha1.PersistentWorkspaceList
+	err := c.admin.List(ctx, &workspaces, client.InNamespace(namespace))
+	if err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+		return fmt.Errorf("listing workspaces: %w", err)
+	}
+	for i := range workspaces.Items {
+		unfinished := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+		if err := client.IgnoreNotFound(c.admin.Patch(ctx, &workspaces.Items[i], unfinished)); err != nil {
+			return fmt.Errorf("workspace %s: %w", workspaces.Items[i].Name, err)
+		}
+	}
+	return nil
 }
 
 // Create creates an object as the administrator, or ends the test.

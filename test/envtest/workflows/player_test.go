@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,30 +34,14 @@ type player struct {
 	results map[string]result
 	// played holds the names of the Runs that were executed, by step.
 	played map[string][]string
+	// again has Runs that are held looked at anew.
+	again func()
 }
 
 func startPlayer(t *testing.T, namespace string, results map[string]result) *player {
 	t.Helper()
 	p := &player{results: results, played: map[string][]string{}, pod: shared.RuntimePod(t, namespace, "sh", "pod")}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				if err := p.round(ctx, namespace); err != nil && ctx.Err() == nil {
-					t.Errorf("playing the Runs: %v", err)
-					return
-				}
-			}
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-done })
+	p.again = shared.Play(t, namespace, p.play)
 	return p
 }
 
@@ -73,8 +55,9 @@ func (p *player) move(pod *corev1.Pod) {
 // set changes how the Runs of a step end from now on.
 func (p *player) set(step string, r result) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.results[step] = r
+	p.mu.Unlock()
+	p.again()
 }
 
 // executions returns the names of the Runs that were executed, by step.
@@ -88,23 +71,11 @@ func (p *player) executions() map[string][]string {
 	return out
 }
 
-func (p *player) round(ctx context.Context, namespace string) error {
-	var runs corev1alpha1.RunList
-	if err := shared.Admin().List(ctx, &runs, client.InNamespace(namespace), client.HasLabels{workflowsv1alpha1.LabelStep}); err != nil {
-		return err
-	}
-	for i := range runs.Items {
-		if run := &runs.Items[i]; !run.Status.Phase.IsTerminal() {
-			if err := p.play(ctx, run); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// play moves a Run on by one phase.
+// play moves the Run of a step on by one phase.
 func (p *player) play(ctx context.Context, run *corev1alpha1.Run) error {
+	if run.Labels[workflowsv1alpha1.LabelStep] == "" {
+		return nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	step := run.Labels[workflowsv1alpha1.LabelJob] + "/" + run.Labels[workflowsv1alpha1.LabelStep]
@@ -112,7 +83,7 @@ func (p *player) play(ctx context.Context, run *corev1alpha1.Run) error {
 	if !ok {
 		r.phase = corev1alpha1.RunSucceeded
 	}
-	before := run.DeepCopy()
+	before, executed := run.DeepCopy(), false
 	switch phase := run.Status.Phase; {
 	case run.Spec.CancelRequested:
 		run.Status.Phase, run.Status.Reason = corev1alpha1.RunCancelled, corev1alpha1.RunReasonCancelled
@@ -132,9 +103,13 @@ func (p *player) play(ctx context.Context, run *corev1alpha1.Run) error {
 			run.Status.Outputs[name] = corev1alpha1.OutputValue(value)
 		}
 		run.Status.Artifacts = artifactsOf(run, r.artifacts...)
+		executed = true
+	}
+	err := shared.Admin().Status().Patch(ctx, run, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err == nil && executed {
 		p.played[step] = append(p.played[step], run.Name)
 	}
-	return shared.Admin().Status().Patch(ctx, run, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return err
 }
 
 // newRun makes a WorkflowRun from the YAML of its jobs.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -88,6 +89,16 @@ func awaitPhase(t *testing.T, namespace, name string, phase workspacesv1alpha1.W
 		w := &workspacesv1alpha1.PersistentWorkspace{}
 		err := shared.Admin().Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, w)
 		return w.Status.Phase == phase, err
+	})
+}
+
+// awaitLoss waits until a workspace is Lost. Where no Run of its job exists it may have been replaced in the same moment.
+func awaitLoss(t *testing.T, namespace, name string) {
+	t.Helper()
+	cluster.Eventually(t, fmt.Sprintf("workspace %s to be Lost", name), func(ctx context.Context) (bool, error) {
+		w := &workspacesv1alpha1.PersistentWorkspace{}
+		err := shared.Admin().Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, w)
+		return apierrors.IsNotFound(err) || w.Status.Phase == workspacesv1alpha1.WorkspaceLost, client.IgnoreNotFound(err)
 	})
 }
 
@@ -209,7 +220,7 @@ func TestD10LostBeforeTheFirstRunExists(t *testing.T) {
 		awaitPhase(t, ns, name, workspacesv1alpha1.WorkspaceBound)
 	}
 	shared.Delete(t, first)
-	awaitPhase(t, ns, "ci-deploy", workspacesv1alpha1.WorkspaceLost)
+	awaitLoss(t, ns, "ci-deploy")
 	startPlayer(t, ns, results(nil))
 	allow("100")
 	run = awaitEnd(t, ns, run.Name)
@@ -287,8 +298,9 @@ func TestD10LostAfterwardsIsIgnored(t *testing.T) {
 	await(t, ns, "ci", "build and docs to end", func(run *workflowsv1alpha1.WorkflowRun) bool {
 		return summary(run)["build"] == "Succeeded" && summary(run)["docs"] == "Succeeded"
 	})
+	awaitPhase(t, ns, "ci-deploy", workspacesv1alpha1.WorkspaceBound)
 	shared.Delete(t, p.pod)
-	awaitPhase(t, ns, "ci-deploy", workspacesv1alpha1.WorkspaceLost)
+	awaitLoss(t, ns, "ci-deploy")
 	second := shared.RuntimePod(t, ns, "sh", "second")
 	p.move(second)
 	allow("100")
