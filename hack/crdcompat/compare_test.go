@@ -139,6 +139,7 @@ func TestJudge(t *testing.T) {
 		"without a decision":    {breaks: []string{"a"}, accepted: "a\n", want: []string{"accepted without a decision: a", "a"}},
 		"no such decision":      {breaks: []string{"a"}, accepted: "a # docs/decisions/0002-y.md", want: []string{`accepted by "docs/decisions/0002-y.md", which is no decision: a`}},
 		"another file":          {breaks: []string{"a"}, accepted: "a # README.md", want: []string{`accepted by "README.md", which is no decision: a`}},
+		"many by one line":      {breaks: []string{"x.a: b", "y.a: b", "y.a: c"}, accepted: "…a: b # docs/decisions/0001-x.md", want: []string{"y.a: c"}},
 		"a line that is no use": {accepted: "a # docs/decisions/0001-x.md", want: []string{"accepted, and no break: a"}},
 	}
 	for name, tc := range cases {

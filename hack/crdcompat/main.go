@@ -3,7 +3,7 @@
 //
 // The release's CRDs lie in hack/crdcompat/released, without descriptions, because a clone need not have its tag. A break that
 // is meant is a line of hack/crdcompat/accepted.txt, as it is printed, followed by " # " and the decision that says what to do
-// about it. --release makes the CRDs of now the reference, and starts with no accepted breaks.
+// about it; "…" in it stands for any text, where one decision is about many fields. --release makes the CRDs of now the reference, and starts with no accepted breaks.
 package main
 
 import (
@@ -12,8 +12,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -68,7 +70,7 @@ func run(out io.Writer) error {
 
 // judge returns what is wrong: breaks that nobody accepted, lines that accept what is none, and lines without a decision.
 func judge(breaks []string, accepted string, exists func(path string) bool) (problems []string) {
-	open := map[string]bool{}
+	lines := map[string]*regexp.Regexp{}
 	for line := range strings.Lines(accepted) {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
@@ -83,15 +85,22 @@ func judge(breaks []string, accepted string, exists func(path string) bool) (pro
 		if !strings.HasPrefix(decision, "docs/decisions/") || !exists(decision) {
 			problems = append(problems, fmt.Sprintf("accepted by %q, which is no decision: %s", decision, text))
 		}
-		open[text] = true
+		lines[text] = regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(text), "…", ".*") + "$")
 	}
+	unused := maps.Clone(lines)
 	for _, b := range breaks {
-		if !open[b] {
+		meant := false
+		for text, line := range lines {
+			if line.MatchString(b) {
+				meant = true
+				delete(unused, text)
+			}
+		}
+		if !meant {
 			problems = append(problems, b)
 		}
-		delete(open, b)
 	}
-	for _, text := range sortedKeys(open) {
+	for _, text := range sortedKeys(unused) {
 		problems = append(problems, "accepted, and no break: "+text)
 	}
 	return problems

@@ -1,10 +1,10 @@
 // Command crds finishes the CRDs that controller-gen writes, in place.
 //
-// It does four things that no marker can. It removes the descriptions below embedded Kubernetes types (the Pod template
+// It does five things that no marker can. It removes the descriptions below embedded Kubernetes types (the Pod template
 // and the volume source of a Runtime), because the annotations of an object together may hold 262,144 bytes and
 // client-side "kubectl apply" keeps the whole object in one of them. It bounds spec.workspace of a Runtime to one volume
-// source. It forbids mounts in its template that are reserved (mounts.go). And it refuses label selectors in the affinity of a
-// Run that can never be valid (selectors.go). A CRD above the limit of size is an error.
+// source. It forbids mounts in its template that are reserved (mounts.go). It refuses label selectors in the affinity of a
+// Run that can never be valid (selectors.go). And it refuses values that no component could decode (decodable.go). A CRD above the limit of size is an error.
 package main
 
 import (
@@ -42,13 +42,17 @@ func finish(path string) error {
 		return err
 	}
 	for i := range typed.Spec.Versions {
-		finishKind, schema := map[string]func(*apiextensionsv1.JSONSchemaProps) error{
-			"Run": checkSelectors, "Runtime": finishRuntime,
-		}[typed.Spec.Names.Kind], typed.Spec.Versions[i].Schema.OpenAPIV3Schema
-		if finishKind == nil {
-			continue
+		kind, schema := typed.Spec.Names.Kind, typed.Spec.Versions[i].Schema.OpenAPIV3Schema
+		if finishKind := map[string]func(*apiextensionsv1.JSONSchemaProps) error{"Run": checkSelectors, "Runtime": finishRuntime}[kind]; finishKind != nil {
+			if err := finishKind(schema); err != nil {
+				return err
+			}
 		}
-		if err := finishKind(schema); err != nil {
+		goType, ok := kinds[kind]
+		if !ok {
+			return fmt.Errorf("the Go type of kind %s is not known", kind)
+		}
+		if err := makeDecodable(schema, goType); err != nil {
 			return err
 		}
 	}
