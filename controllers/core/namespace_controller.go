@@ -27,8 +27,8 @@ const toldInterval = 10 * time.Second
 
 // NamespaceReconciler lets namespaces with Pods of Runtimes go as soon as these have ended. Kubernetes deletes the Pods of a
 // namespace first; where they are not gone within seconds it looks again after half of their longest grace period, however
-// short they took, and deletes nothing else before: five minutes, with the grace period of a Runtime that names none. But it
-// looks at once at a namespace that changes. So the end of the last Pod is told in a condition of the namespace.
+// soon they end, and deletes nothing else before: five minutes, with the grace period of a Runtime that names none. But it also
+// looks five seconds after each change of the namespace. So the end of the last Pod is told in a condition of the namespace.
 type NamespaceReconciler struct {
 	// Client reads Pods from the cache that CacheByObject describes, and writes.
 	Client client.Client
@@ -73,12 +73,10 @@ func (r *NamespaceReconciler) Reconcile(ctx context.Context, request reconcile.R
 		}
 		return reconcile.Result{}, fmt.Errorf("reading the namespace: %w", err)
 	}
-	if namespace.DeletionTimestamp.IsZero() {
-		return reconcile.Result{}, nil
-	}
 	now := r.Clock.Now()
-	if early := toldAt(namespace).Add(toldInterval).Sub(now); early > 0 {
-		return reconcile.Result{RequeueAfter: early}, nil
+	tell, again := planTelling(namespace, now)
+	if !tell {
+		return reconcile.Result{RequeueAfter: again}, nil
 	}
 	err := r.tell(ctx, namespace, now)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // It is gone, or another one has its name.
@@ -89,6 +87,15 @@ func (r *NamespaceReconciler) Reconcile(ctx context.Context, request reconcile.R
 	}
 	ctrl.LoggerFrom(ctx).Info("Told that the Pods of a namespace in deletion are gone")
 	return reconcile.Result{}, nil
+}
+
+// planTelling decides whether a namespace without Pods of Runtimes is told so now, and else after how long to ask again; zero for never.
+func planTelling(namespace *corev1.Namespace, now time.Time) (tell bool, again time.Duration) {
+	if namespace.DeletionTimestamp.IsZero() {
+		return false, 0
+	}
+	again = max(0, toldAt(namespace).Add(toldInterval).Sub(now))
+	return again == 0, again
 }
 
 // toldAt is when a namespace was told last; zero when it was not.

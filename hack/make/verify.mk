@@ -18,8 +18,10 @@ verify-crds: ## Check that the CRDs break nothing that worked with those of the 
 	$(GO) run ./hack/crdcompat
 
 .PHONY: verify-modules
-verify-modules: ## Check that go.mod and go.sum are tidy and that the modules are what they were.
-	$(GO) mod tidy -diff
+verify-modules: ## Check that each go.mod and go.sum is tidy and that the modules are what they were.
+	@for module in $$(git ls-files go.mod "*/go.mod"); do \
+		echo "go -C $$(dirname $$module) mod tidy -diff" && $(GO) -C $$(dirname $$module) mod tidy -diff || exit 1; \
+	done
 	$(GO) mod verify
 
 .PHONY: verify-rooms

@@ -80,7 +80,7 @@ func look(t *testing.T, state string) machine {
 		}
 	}
 	// A group that is gone held no process, so that those of containers need no look of their own.
-	for _, names := range []*[]string{&m.Mounts, &m.Links, &m.Routes, &m.Rules, &m.Cgroups} {
+	for _, names := range []*[]string{&m.Mounts, &m.Links, &m.Routes, &m.Rules, &m.Cgroups, &m.Processes} {
 		slices.Sort(*names)
 	}
 	return m

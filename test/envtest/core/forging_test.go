@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -147,16 +148,22 @@ func refusedWith(err error, want string) (bool, error) {
 
 // TestAFinishedRunIsSettled has the Pod change what it has reported, as long as the Pod is there.
 func TestAFinishedRunIsSettled(t *testing.T) {
+	for _, phase := range []corev1alpha1.RunPhase{corev1alpha1.RunSucceeded, corev1alpha1.RunFailed, corev1alpha1.RunTimeout, corev1alpha1.RunCancelled} {
+		t.Run(string(phase), func(t *testing.T) { isSettled(t, phase) })
+	}
+}
+
+func isSettled(t *testing.T, phase corev1alpha1.RunPhase) {
 	run, cfg, _ := assigned(t, shared.Namespace(t))
 	pod := cluster.Client(t, cfg)
 	const settled = "the status of a Run that has ended does not change any more"
-	const result = `{"status":{"phase":"Succeeded","exitCode":0,"outputs":{"answer":"42"}}}`
+	result := fmt.Sprintf(`{"status":{"phase":%q,"reason":"ScriptFailed","exitCode":0,"outputs":{"answer":"42"}}}`, phase)
 	expectError(t, "the Pod begins", patchStatus(t, pod, run, `{"status":{"phase":"Running"}}`), "")
 	expectError(t, "the Pod reports", patchStatus(t, pod, run, result), "")
 	expectError(t, "the Pod reports once more", patchStatus(t, pod, run, result), "")
 	for _, text := range []string{
 		`{"status":{"outputs":{"answer":"43"}}}`, `{"status":{"outputs":null}}`, `{"status":{"exitCode":1}}`, `{"status":{"message":"x"}}`,
-		`{"status":{"startTime":"2026-07-06T12:00:00Z"}}`,
+		`{"status":{"startTime":"2026-07-06T12:00:00.000000Z"}}`,
 	} {
 		expectError(t, text, patchStatus(t, pod, run, text), settled)
 	}
@@ -185,7 +192,7 @@ func TestPeopleMakeNoTokenOfARuntimesPod(t *testing.T) {
 	for who, by := range map[string]*rest.Config{"a person": person, "the kubelet": kubelet, "an administrator": shared.Config()} {
 		want := ""
 		if who == "a person" {
-			want = "a token of a Runtime's account that is bound to a Pod is made by the kubelet; leave spec.boundObjectRef out"
+			want = "ServiceAccounts named runtime-… belong to Runtimes, and their tokens that are bound to a Pod are made by the kubelet; leave spec.boundObjectRef out"
 		}
 		c := cluster.Client(t, by)
 		expectError(t, who+", for the Pod of a Runtime", request(c, pod.Spec.ServiceAccountName, toPod), want)

@@ -13,12 +13,10 @@ import (
 	"kruntimes.io/kruntimes/test/envtest/cluster"
 )
 
-// deletedNamespace returns a namespace in deletion. Nothing in it goes by itself: no controller of Kubernetes runs here.
-func deletedNamespace(t *testing.T, name string) *corev1.Namespace {
+// deleteNamespace begins the deletion of a namespace. Nothing in it goes by itself: no controller of Kubernetes runs here.
+func deleteNamespace(t *testing.T, name string) {
 	t.Helper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	shared.Delete(t, namespace)
-	return namespace
+	shared.Delete(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
 func toldOfPodsGone(namespace *corev1.Namespace) bool {
@@ -42,13 +40,13 @@ func TestANamespaceInDeletionIsToldWhenItsLastPodIsGone(t *testing.T) {
 	other, only := shared.RuntimePod(t, stays, "sh", "runtime-sh-a"), shared.RuntimePod(t, later, "sh", "runtime-sh-a")
 	// This one's Pods have ended while no manager ran.
 	shared.Create(t, newRuntime(before, "sh"))
-	deletedNamespace(t, before)
+	deleteNamespace(t, before)
 
 	shared.StartManager(t)
 	waitUntilTold(t, before)
 	shared.Delete(t, other)
-	deletedNamespace(t, during)
-	deletedNamespace(t, later)
+	deleteNamespace(t, during)
+	deleteNamespace(t, later)
 	shared.Delete(t, first)
 	// The controller begins with namespaces in the order in which it hears of their Pods. It looks at several at once, so when it has
 	// told this one it has almost certainly, not certainly, done with the others.
@@ -74,7 +72,7 @@ func TestTheManagerWritesOneConditionOfANamespaceInDeletion(t *testing.T) {
 	gone, there := shared.Namespace(t), shared.Namespace(t)
 	held := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gone}}
 	expectError(t, "holding the namespace", shared.Admin().Patch(t.Context(), held, mergePatch(`{"metadata":{"finalizers":["example.com/held"]}}`)), "")
-	deletedNamespace(t, gone)
+	deleteNamespace(t, gone)
 	manager := cluster.Client(t, shared.ServiceAccount(t, config.Namespace, config.ManagerServiceAccount))
 	patch := func(by client.Client, namespace, text string) error {
 		return by.Status().Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},

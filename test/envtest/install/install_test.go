@@ -196,7 +196,9 @@ func (s *site) execute(t *testing.T, name string) {
 }
 
 func (s *site) useCore(t *testing.T) {
-	s.namespace = s.Namespace(t)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-"}}
+	s.Create(t, namespace) // It stays: the groups that come later find what is in there.
+	s.namespace = namespace.Name
 	s.pod = s.RuntimePod(t, s.namespace, "sh", "sh-0")
 	sh := &corev1alpha1.Runtime{ObjectMeta: meta(s.namespace, "sh")}
 	sh.Spec.Template.Spec.Containers = []corev1.Container{{Name: corev1alpha1.ContainerRuntime, Image: "debian:12-slim"}}
