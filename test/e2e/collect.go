@@ -44,7 +44,7 @@ func Collect(t *testing.T, namespace string) {
 		return
 	}
 	dir := filepath.Join(base, strings.NewReplacer("/", "_", " ", "_").Replace(t.Name()))
-	ctx, cancel := context.WithTimeout(context.Background(), collectLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), collectLimit)
 	defer cancel()
 	namespaces := strings.Fields(kubectl(ctx, "get", "pods", "--all-namespaces",
 		"--selector=app.kubernetes.io/name=kruntimes,app.kubernetes.io/component", "--output=jsonpath={.items[*].metadata.namespace}"))

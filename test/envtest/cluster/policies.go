@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,16 +19,16 @@ const sentinel = "all-policies-are-in-force"
 // created, and puts all that it knows in force at once. So when a last one refuses, those before it do.
 func (c *Cluster) waitForPolicies(ctx context.Context) error {
 	meta := metav1.ObjectMeta{Name: sentinel}
-	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-			Operations: []admissionv1.OperationType{admissionv1.Create},
-			Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: meta, Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
 		}}}},
-		MatchConditions: []admissionv1.MatchCondition{{Name: "is-the-one", Expression: "object.metadata.name == '" + sentinel + "'"}},
-		Validations:     []admissionv1.Validation{{Expression: "false", Message: "the policies are in force"}},
+		MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "is-the-one", Expression: "object.metadata.name == '" + sentinel + "'"}},
+		Validations:     []admissionregistrationv1.Validation{{Expression: "false", Message: "the policies are in force"}},
 	}}
-	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: sentinel, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}}}
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: sentinel, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}}}
 	for _, object := range []client.Object{policy, binding} {
 		if err := c.admin.Create(ctx, object); err != nil {
 			return fmt.Errorf("adding a last policy: %w", err)
@@ -51,10 +51,6 @@ func (c *Cluster) waitForPolicies(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func mergePatch(text string) client.Patch {
-	return client.RawPatch("application/merge-patch+json", []byte(text))
 }
 
 // isPolicy tells whether an admission policy, and not RBAC, refused a request.
