@@ -88,10 +88,14 @@ func (p *plan) consider(runtime *corev1alpha1.Runtime, desired, live client.Obje
 	return nil
 }
 
-// isOurs tells whether live is what was made for runtime: by its owner or, where it should have none, by its marks.
+// isOurs tells whether live is what was made for runtime: by its owner or, where it has or should have none, by its marks. A Deployment has
+// none after "kubectl delete runtime --cascade=orphan", and is taken over by the next Runtime of the name.
 func isOurs(runtime *corev1alpha1.Runtime, desired, live client.Object) bool {
-	if metav1.GetControllerOf(live) != nil || len(desired.GetOwnerReferences()) > 0 {
+	if metav1.GetControllerOf(live) != nil {
 		return metav1.IsControlledBy(live, runtime)
+	}
+	if len(desired.GetOwnerReferences()) > 0 {
+		return live.GetLabels()[corev1alpha1.LabelRuntime] == runtime.Name && live.GetAnnotations()[annotationApplied] != ""
 	}
 	marks := live.GetAnnotations()
 	return marks[corev1alpha1.AnnotationRuntime] == runtime.Name && marks[annotationRuntimeUID] != ""

@@ -101,8 +101,14 @@ func TestCalculatePlan(t *testing.T) {
 		"the template names an account": {func(r *corev1alpha1.Runtime) { r.Spec.Template.Spec.ServiceAccountName = "builder" }, nil, s,
 			outcome{Apply: []string{"RoleBinding", "Deployment"}, NodeImage: "node:1"}},
 		"the names are taken": {nil, func(seen *runtimeState) {
-			seen.deployment.OwnerReferences, seen.binding.Annotations = nil, nil
+			seen.deployment.OwnerReferences, seen.deployment.Annotations, seen.binding.Annotations = nil, nil, nil
 		}, s, outcome{Foreign: []string{"RoleBinding runtime-sh:kruntimes-runtimed", "Deployment runtime-sh"}}},
+		"a Runtime of the name was deleted, and its Deployment kept": {nil, func(seen *runtimeState) {
+			seen.deployment.OwnerReferences = nil
+		}, s, outcome{Apply: []string{"Deployment"}, NodeImage: "node:1"}},
+		"a Deployment was kept that is another Runtime's": {nil, func(seen *runtimeState) {
+			seen.deployment.OwnerReferences, seen.deployment.Labels[corev1alpha1.LabelRuntime] = nil, "other"
+		}, s, outcome{Foreign: []string{"Deployment runtime-sh"}}},
 		"an earlier version made an owner of the Runtime": {nil, func(seen *runtimeState) {
 			for _, o := range []client.Object{seen.account, seen.binding} {
 				o.SetOwnerReferences(seen.deployment.OwnerReferences)

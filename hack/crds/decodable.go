@@ -28,15 +28,16 @@ var kinds = map[string]reflect.Type{
 // Shapes of what Go decodes. Those of the API server and of controller-gen let more through.
 const (
 	// timePattern is RFC 3339 as package time reads it: with a capital T and Z, and offsets of less than a day.
-	timePattern = `^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?` + offsetPattern
+	timePattern = `^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?` + offsetPattern
 	// microTimePattern has exactly six digits after the second, as metav1.MicroTime wants them.
 	microTimePattern = `^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}` + offsetPattern
 	offsetPattern    = `(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`
-	// quantityPattern is resource.Quantity, whose exponents are whole numbers. Two digits are more than it can hold.
-	quantityPattern = `^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$`
+	// quantityPattern is resource.Quantity, whose exponents are whole numbers. It holds 19 digits and exponents of two; what takes more takes
+	// a time to read and to write that grows with the square of the digits.
+	quantityPattern = `^[+-]?([0-9]{1,32}\.?[0-9]{0,32}|\.[0-9]{1,32})([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$`
 )
 
-// makeDecodable narrows the schema of a Go type to values that the type can be decoded from. One object that cannot be decoded would
+// makeDecodable narrows the schema of a Go type to values that the type can be decoded from, and in no time. One object that cannot be decoded would
 // break the lists and watches of all objects of its kind, and with them the components, for the whole cluster.
 func makeDecodable(s *apiextensionsv1.JSONSchemaProps, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {

@@ -29,6 +29,8 @@ func TestNobodyStoresWhatCannotBeDecoded(t *testing.T) {
 		"a list for a time":  {"Run", fmt.Sprintf(input, digest, `[]`), "spec.artifactInputs[0].artifact.createdAt"},
 		"a quantity":         {"Runtime", fmt.Sprintf(template, `"resources": {"limits": {"cpu": "1e1", "memory": "1Gi"}}`), ""},
 		"a broken exponent":  {"Runtime", fmt.Sprintf(template, `"resources": {"limits": {"cpu": "1e1.5"}}`), "spec.template.spec.containers[0].resources.limits.cpu"},
+		"a quantity that takes minutes": {"Runtime", fmt.Sprintf(template, `"resources": {"limits": {"cpu": "1`+strings.Repeat("0", 1000)+`"}}`),
+			"spec.template.spec.containers[0].resources.limits.cpu"},
 		"a port out of range": {"Runtime", fmt.Sprintf(template, `"livenessProbe": {"httpGet": {"port": 99999999999}}`),
 			"spec.template.spec.containers[0].livenessProbe.httpGet.port"},
 	}

@@ -207,6 +207,28 @@ func TestAForeignDeploymentIsLeftAlone(t *testing.T) {
 	}
 }
 
+// The garbage collector, which does not run here, takes the owner off when a Runtime is deleted with --cascade=orphan.
+func TestAnOrphanedDeploymentIsTakenOver(t *testing.T) {
+	startManager(t)
+	ns := shared.Namespace(t)
+	first := newRuntime(ns, "sh")
+	shared.Create(t, first)
+	d := eventually(t, "the Deployment", ns, "runtime-sh", &appsv1.Deployment{}, func(*appsv1.Deployment) bool { return true })
+	shared.Delete(t, first)
+	if err := shared.Admin().Patch(t.Context(), d, mergePatch(`{"metadata":{"ownerReferences":null}}`)); err != nil {
+		t.Fatal(err)
+	}
+	second := newRuntime(ns, "sh")
+	second.Spec.Replicas = new(int32(3))
+	shared.Create(t, second)
+	now := eventually(t, "the Deployment to be that of the second Runtime", ns, "runtime-sh", &appsv1.Deployment{}, func(d *appsv1.Deployment) bool {
+		return metav1.IsControlledBy(d, second) && *d.Spec.Replicas == 3
+	})
+	if now.UID != d.UID {
+		t.Error("it is another Deployment, and the Pods of the first are nobody's")
+	}
+}
+
 func TestARefusedTemplateIsExplained(t *testing.T) {
 	startManager(t)
 	ns := shared.Namespace(t)
