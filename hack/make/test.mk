@@ -1,11 +1,9 @@
 # Tests. They need no cluster: the control plane is built from pinned modules into a cache, see docs/development.md.
 
 # Packages of the integration layers; all others are unit tests.
-# Those that take long come first, so that none of them is left over at the end. Much of their time is waiting: three go beside each
-# other on two cores, each with an API server of its own.
+# Those that take long come first, so that none of them is left over at the end.
 INTEGRATION := ./test/system/runs ./test/envtest/scheduler ./test/envtest/workflows ./test/envtest/runtimed ./test/system/devcluster \
 	./test/envtest/... ./test/system/... ./test/cluster/...
-INTEGRATIONFLAGS ?= -timeout=30m -p=3
 UNIT = $$($(GO) list ./... | grep -v '^$(MODULE)/test/')
 TESTFLAGS ?=
 # The S3 server that tests of artifacts start.
@@ -28,7 +26,7 @@ test-race: s3server ## Run the unit tests under the race detector (needs a C com
 
 .PHONY: test-integration
 test-integration: controlplane build s3server certmanager ## Run the suites against a real API server and etcd.
-	KUBEBUILDER_ASSETS="$$($(GO) run ./hack/controlplane)" $(GO) test $(INTEGRATIONFLAGS) $(TESTFLAGS) $(INTEGRATION)
+	KUBEBUILDER_ASSETS="$$($(GO) run ./hack/controlplane)" $(GO) test -timeout=30m $(TESTFLAGS) $(INTEGRATION)
 
 .PHONY: controlplane
 controlplane: ## Build the embedded control plane into its cache (minutes the first time, a second after that).
