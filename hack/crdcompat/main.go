@@ -3,7 +3,8 @@
 //
 // The release's CRDs lie in hack/crdcompat/released, without descriptions, because a clone need not have its tag. A break that
 // is meant is a line of hack/crdcompat/accepted.txt, as it is printed, followed by " # " and the decision that says what to do
-// about it; "…" in it stands for any text, where one decision is about many fields. --release makes the CRDs of now the reference, and starts with no accepted breaks.
+// about it; "…" in it stands for any text, where one decision is about many fields. --release makes the CRDs of now the
+// reference, and starts with no accepted breaks.
 package main
 
 import (

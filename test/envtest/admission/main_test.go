@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1alpha1 "kruntimes.io/kruntimes/apis/core/v1alpha1"
-	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 	"kruntimes.io/kruntimes/groups"
 	"kruntimes.io/kruntimes/manager"
@@ -59,11 +58,6 @@ func startManager(t *testing.T, namespace string, change ...func(*manager.Option
 	}
 	stop = shared.StartManager(t, append([]func(*manager.Options){quiet}, change...)...)
 	shared.Ask(t, namespace, address)
-	t.Cleanup(func() { // so that managers of other tests do not execute them
-		if err := shared.Admin().DeleteAllOf(context.WithoutCancel(t.Context()), &workflowsv1alpha1.WorkflowRun{}, client.InNamespace(namespace)); err != nil {
-			t.Errorf("deleting the WorkflowRuns of %s: %v", namespace, err)
-		}
-	})
 	cluster.Eventually(t, "the manager to answer", func(ctx context.Context) (bool, error) {
 		err := shared.Admin().Create(ctx, newRun(namespace, "probe", "no-such-workspace"), client.DryRunAll)
 		return err != nil && strings.Contains(err.Error(), "has no PersistentWorkspace"), nil

@@ -58,11 +58,6 @@ func startEarlyWords(t *testing.T, namespace string) (stop func()) {
 	address := ""
 	stop = shared.StartManager(t, func(o *manager.Options) { address = o.Admission.Address })
 	shared.AskForEarlyWords(t, namespace, address)
-	t.Cleanup(func() { // so that managers of other tests do not execute them
-		if err := shared.Admin().DeleteAllOf(context.WithoutCancel(t.Context()), &workflowsv1alpha1.WorkflowRun{}, client.InNamespace(namespace)); err != nil {
-			t.Errorf("deleting the WorkflowRuns of %s: %v", namespace, err)
-		}
-	})
 	refused(t, "a probe", func(ctx context.Context) error {
 		return shared.Admin().Create(ctx, newWorkflow(t, namespace, "probe", circle), client.DryRunAll)
 	})

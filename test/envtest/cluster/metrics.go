@@ -60,11 +60,8 @@ func (c *Cluster) DeleteAll(tb testing.TB, kinds ...client.ObjectList) {
 			if !ok {
 				return fmt.Errorf("%T is no object", o)
 			}
-			if len(object.GetFinalizers()) > 0 {
-				patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
-				if err := c.admin.Patch(tb.Context(), object, patch); client.IgnoreNotFound(err) != nil {
-					return err
-				}
+			if err := c.unhold(tb.Context(), object); err != nil {
+				return err
 			}
 			return client.IgnoreNotFound(c.admin.Delete(tb.Context(), object, client.GracePeriodSeconds(0)))
 		})

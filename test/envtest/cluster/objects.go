@@ -54,12 +54,20 @@ func (c *Cluster) empty(ctx context.Context, namespace string) error {
 		return fmt.Errorf("listing workspaces: %w", err)
 	}
 	for i := range workspaces.Items {
-		unfinished := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-		if err := client.IgnoreNotFound(c.admin.Patch(ctx, &workspaces.Items[i], unfinished)); err != nil {
+		if err := c.unhold(ctx, &workspaces.Items[i]); err != nil {
 			return fmt.Errorf("workspace %s: %w", workspaces.Items[i].Name, err)
 		}
 	}
 	return nil
+}
+
+// unhold takes the finalizers off an object, whoever holds it.
+func (c *Cluster) unhold(ctx context.Context, object client.Object) error {
+	if len(object.GetFinalizers()) == 0 {
+		return nil
+	}
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	return client.IgnoreNotFound(c.admin.Patch(ctx, object, patch))
 }
 
 // Create creates an object as the administrator, or ends the test.
