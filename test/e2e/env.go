@@ -59,7 +59,6 @@ type Env struct {
 func New(t *testing.T) *Env {
 	t.Helper()
 	admin, config := Administrator(t)
-	ctrl.SetLogger(logr.Discard())
 	e := &Env{Client: admin, Config: config, t: t}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "e2e-", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
@@ -80,6 +79,7 @@ func New(t *testing.T) *Env {
 // Administrator returns a client of the cluster's administrator without a cache, and how it reaches the API server.
 func Administrator(t *testing.T) (client.Client, *rest.Config) {
 	t.Helper()
+	ctrl.SetLogger(logr.Discard())
 	config, err := clientcmd.BuildConfigFromFlags("", Setting("KUBECONFIG"))
 	if err != nil {
 		t.Fatalf("the end-to-end suite needs a cluster, named by KUBECONFIG: %v", err)
