@@ -79,7 +79,6 @@ func TestRenderInstallsAllKinds(t *testing.T) {
 		"ValidatingAdmissionPolicy/kruntimes-namespace-status", "ValidatingAdmissionPolicyBinding/kruntimes-namespace-status",
 		"FlowSchema/kruntimes-components", "Namespace/kruntimes-system",
 		"Role/kruntimes-system/kruntimes-leader-election", "RoleBinding/kruntimes-system/kruntimes-leader-election",
-		"Role/kruntimes-system/kruntimes-leader-events", "RoleBinding/kruntimes-system/kruntimes-leader-events",
 		"ServiceAccount/kruntimes-system/kruntimes-manager", "ServiceAccount/kruntimes-system/kruntimes-scheduler",
 		"ValidatingAdmissionPolicy/kruntimes-runtime-status", "ValidatingAdmissionPolicyBinding/kruntimes-runtime-status",
 		"ValidatingAdmissionPolicy/kruntimes-run-identity", "ValidatingAdmissionPolicy/kruntimes-run-status",

@@ -29,8 +29,6 @@ import (
 )
 
 const (
-	// leaseName is the Lease through which replicas elect a leader.
-	leaseName = "kruntimes-manager"
 	// concurrency is how many objects of a kind are worked on at a time.
 	concurrency = 8
 )
@@ -45,27 +43,15 @@ func Run(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, corev1alpha1.AddToScheme,
-		workspacesv1alpha1.AddToScheme, workflowsv1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return fmt.Errorf("building the scheme: %w", err)
-		}
-	}
-	serving, err := options.Metrics.Server()
+	recorder, err := newRecorder(options.Config)
 	if err != nil {
 		return err
 	}
-	made := managerOptions(ctx, scheme, options)
-	made.Metrics = serving
-	if made.WebhookServer, err = options.Admission.server(); err != nil {
+	mgr, err := newManager(ctx, options, recorder)
+	if err != nil {
 		return err
 	}
-	mgr, err := ctrl.NewManager(options.Config, made)
-	if err != nil {
-		return fmt.Errorf("making the manager: %w", err)
-	}
-	if err := setUp(ctx, mgr, options, configuration); err != nil {
+	if err := setUp(ctx, mgr, recorder, options, configuration); err != nil {
 		return err
 	}
 	logr.FromContextOrDiscard(ctx).Info("Starting manager", "groups", options.Groups, "nodeImage", options.NodeImage,
@@ -76,6 +62,37 @@ func Run(ctx context.Context, options Options) error {
 		return fmt.Errorf("running the controllers: %w", err)
 	}
 	return nil
+}
+
+// newManager makes what controllers and probes are registered with, and what stores their events.
+func newManager(ctx context.Context, options Options, recorder *events.Recorder) (ctrl.Manager, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, corev1alpha1.AddToScheme,
+		workspacesv1alpha1.AddToScheme, workflowsv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("building the scheme: %w", err)
+		}
+	}
+	serving, err := options.Metrics.Server()
+	if err != nil {
+		return nil, err
+	}
+	made := managerOptions(ctx, scheme, options)
+	if made.LeaderElectionResourceLockInterface, err = newLock(options, recorder); err != nil {
+		return nil, err
+	}
+	made.Metrics = serving
+	if made.WebhookServer, err = options.Admission.server(); err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(options.Config, made)
+	if err != nil {
+		return nil, fmt.Errorf("making the manager: %w", err)
+	}
+	if err := mgr.Add(recorder); err != nil {
+		return nil, fmt.Errorf("adding the recorder of events: %w", err)
+	}
+	return mgr, nil
 }
 
 func managerOptions(ctx context.Context, scheme *runtime.Scheme, options Options) ctrl.Options {
@@ -90,8 +107,6 @@ func managerOptions(ctx context.Context, scheme *runtime.Scheme, options Options
 
 		HealthProbeBindAddress:        options.HealthAddress,
 		LeaderElection:                options.LeaderElection,
-		LeaderElectionID:              leaseName,
-		LeaderElectionNamespace:       options.LeaderElectionNamespace,
 		LeaderElectionReleaseOnCancel: true,
 	}
 }
@@ -113,15 +128,11 @@ func cachedObjects(options Options) map[client.Object]cache.ByObject {
 }
 
 // setUp registers the controllers of the enabled groups, what tells of their work, and the probes.
-func setUp(ctx context.Context, mgr ctrl.Manager, options Options, configuration *Configuration) error {
+func setUp(ctx context.Context, mgr ctrl.Manager, recorder *events.Recorder, options Options, configuration *Configuration) error {
 	if options.Policies.Install {
 		if err := addPolicies(ctx, mgr, options.Policies); err != nil {
 			return err
 		}
-	}
-	recorder, err := addRecorder(mgr, options.Config)
-	if err != nil {
-		return err
 	}
 	if options.enabled(groups.Core) {
 		if err := setUpCore(ctx, mgr, recorder, options, configuration.artifactLimits()); err != nil {

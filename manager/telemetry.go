@@ -25,14 +25,11 @@ const (
 	syncPatience = 100 * time.Millisecond
 )
 
-// addRecorder makes what stores the events of all controllers.
-func addRecorder(mgr ctrl.Manager, config *rest.Config) (*events.Recorder, error) {
+// newRecorder makes what stores the events of all controllers.
+func newRecorder(config *rest.Config) (*events.Recorder, error) {
 	recorder, err := events.NewRecorder(config, reporter, clock.RealClock{})
 	if err != nil {
 		return nil, fmt.Errorf("making the recorder of events: %w", err)
-	}
-	if err := mgr.Add(recorder); err != nil {
-		return nil, fmt.Errorf("adding the recorder of events: %w", err)
 	}
 	return recorder, nil
 }

@@ -3,16 +3,15 @@ package scheduler
 import (
 	"context"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/uuid"
-	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
+
+	"kruntimes.io/kruntimes/election"
 )
 
 // lease is the Lease as this process sees it. It knows until when the process may act as the leader by itself, because
@@ -28,19 +27,11 @@ type lease struct {
 }
 
 func (s *scheduler) newLease() (*lease, error) {
-	client, err := coordinationv1.NewForConfig(s.options.Config)
+	lock, err := election.NewLock(election.Options{Config: s.options.Config, Namespace: s.options.LeaderElectionNamespace, Name: leaseName})
 	if err != nil {
-		return nil, fmt.Errorf("making the client for Leases: %w", err)
+		return nil, fmt.Errorf("setting leader election up: %w", err)
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		return nil, fmt.Errorf("asking for the host's name: %w", err)
-	}
-	return &lease{clock: s.clock, Interface: &resourcelock.LeaseLock{
-		LeaseMeta:  metav1.ObjectMeta{Namespace: s.options.LeaderElectionNamespace, Name: leaseName},
-		Client:     client,
-		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
-	}}, nil
+	return &lease{clock: s.clock, Interface: lock}, nil
 }
 
 // Create takes the Lease that is not there yet.

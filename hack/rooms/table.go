@@ -23,7 +23,7 @@ type room struct {
 
 // The runtime server knows processes, not Kubernetes: one small static binary.
 var (
-	cluster    = []string{"apis/core", "apis/workspaces", "apis/workflows", "statuspatch", "telemetry"}
+	cluster    = []string{"apis/core", "apis/workspaces", "apis/workflows", "statuspatch", "telemetry", "election"}
 	kubernetes = []string{"k8s.io/", "sigs.k8s.io/"}
 )
 
@@ -40,6 +40,7 @@ var rooms = []room{
 	{path: "statuspatch"},
 	{path: "version"},
 	{path: "groups"},
+	{path: "election"},
 	{path: "telemetry"},
 	{path: "workflow"},
 	{path: "artifacts"},

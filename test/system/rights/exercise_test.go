@@ -240,8 +240,10 @@ func leading(t *testing.T) {
 		eventually(t, account+" to hold its Lease for a while", func() (bool, error) {
 			lease := &coordinationv1.Lease{}
 			err := admin.Get(t.Context(), client.ObjectKey{Namespace: config.Namespace, Name: account}, lease)
-			return err == nil && lease.Spec.RenewTime != nil && lease.Spec.RenewTime.After(lease.Spec.AcquireTime.Time), client.IgnoreNotFound(err)
+			held := err == nil && lease.Spec.RenewTime != nil && lease.Spec.RenewTime.After(lease.Spec.AcquireTime.Time)
+			return held, client.IgnoreNotFound(err)
 		})
+		expectOwnedLease(t, account)
 		cancel()
 		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
 			t.Errorf("%s ended with %v", account, err)
