@@ -134,29 +134,41 @@ func (h *RunHandler) workspace(ctx context.Context, a attempt) (*workspacesv1alp
 	return workspace, nil
 }
 
-// owner reads the WorkflowRun that the Run names as its controller; nil when there is none.
-func (h *RunHandler) owner(ctx context.Context, a attempt) (*workflowsv1alpha1.WorkflowRun, error) {
+// owner reads the metadata of the WorkflowRun that the Run names as its controller; nil when there is none.
+//
+// The API server may answer from its watch cache, which is behind by milliseconds: a WorkflowRun of a thousand steps takes it
+// long to read and to write out, once for each of its Runs. What is not there as expected is read anew.
+func (h *RunHandler) owner(ctx context.Context, a attempt) (*metav1.PartialObjectMetadata, error) {
 	ref, isChild := ownerOf(a.run)
 	if !isChild {
 		return nil, nil
 	}
-	live := &workflowsv1alpha1.WorkflowRun{}
-	found, err := h.read(ctx, types.NamespacedName{Namespace: a.namespace, Name: ref.Name}, live)
-	if !found {
-		return nil, err
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	for _, version := range []string{"0", ""} {
+		owner := &metav1.PartialObjectMetadata{}
+		owner.SetGroupVersionKind(workflowsv1alpha1.GroupVersion.WithKind(workflowRunKind))
+		found, err := h.read(ctx, types.NamespacedName{Namespace: a.namespace, Name: ref.Name}, owner,
+			&client.GetOptions{Raw: &metav1.GetOptions{ResourceVersion: version}})
+		if err != nil {
+			return nil, err
+		}
+		if found && owner.UID == ref.UID {
+			return owner, nil
+		}
 	}
-	return live, nil
+	return nil, nil
 }
 
 // read reads an object. One that is not there, or of a kind that is not there, or that cannot be there, is not found and
 // no error.
-func (h *RunHandler) read(ctx context.Context, key types.NamespacedName, into client.Object) (found bool, err error) {
+func (h *RunHandler) read(ctx context.Context, key types.NamespacedName, into client.Object, opts ...client.GetOption) (found bool, err error) {
 	if !isName(key.Name) {
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	switch err := h.Live.Get(ctx, key, into); {
+	switch err := h.Live.Get(ctx, key, into, opts...); {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		return false, nil
 	case err != nil:

@@ -85,8 +85,8 @@ func judgeReview(a attempt, allowed bool, role string) verdict {
 }
 
 // judgeChild decides on what the controller of WorkflowRuns asks for. Live is the WorkflowRun of the name that the Run's
-// owner reference holds, as it is now; nil when there is none. Whatever cannot be shown is refused.
-func judgeChild(a attempt, workspace *workspacesv1alpha1.PersistentWorkspace, live *workflowsv1alpha1.WorkflowRun) verdict {
+// owner reference holds, as the API server has it; nil when there is none. Whatever cannot be shown is refused.
+func judgeChild(a attempt, workspace *workspacesv1alpha1.PersistentWorkspace, live *metav1.PartialObjectMetadata) verdict {
 	deny := func(format string, args ...any) verdict {
 		return refusal(metav1.StatusReasonForbidden, "the controller of WorkflowRuns executes only in workspaces of the same job: "+format, args...)
 	}

@@ -112,7 +112,7 @@ func TestJudgeReview(t *testing.T) {
 type family struct {
 	run       *corev1alpha1.Run
 	workspace *workspacesv1alpha1.PersistentWorkspace
-	live      *workflowsv1alpha1.WorkflowRun
+	live      *metav1.PartialObjectMetadata
 }
 
 func TestJudgeChild(t *testing.T) {
@@ -174,7 +174,7 @@ func TestJudgeChild(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			f := &family{childRun(), childWorkspace(), liveOwner()}
+			f := &family{childRun(), childWorkspace(), &metav1.PartialObjectMetadata{ObjectMeta: liveOwner().ObjectMeta}}
 			tc.change(f)
 			want := verdict{}
 			if tc.want != "" {
