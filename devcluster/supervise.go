@@ -91,10 +91,11 @@ func (c *Cluster) spawn(name string, command process.Command) (*part, error) {
 	}, nil
 }
 
-// childEnviron is the environment of the cluster's own programs. They need little, and so get little.
+// childEnviron is the environment of the cluster's own programs. They need little, and so get little: besides the usual, how
+// much memory Go may take for less work, and what limits it.
 func (c *Cluster) childEnviron() []string {
 	var environ []string
-	for _, name := range []string{"PATH", "HOME", "TMPDIR"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOGC", "GOMEMLIMIT"} {
 		if value := lookupEnv(c.options.Environ, name); value != "" {
 			environ = append(environ, name+"="+value)
 		}

@@ -32,7 +32,7 @@ if command -v git >/dev/null; then
 fi
 `
 
-func programs() *gitserver.Repository {
+func repositoryOfPrograms() *gitserver.Repository {
 	r := gitserver.New()
 	lib := r.Tree(gitserver.Entry{Mode: gitserver.File, Name: "name", ID: r.Blob("value\n")})
 	r.References["refs/heads/main"] = r.Commit(r.Tree(
@@ -46,7 +46,7 @@ func programs() *gitserver.Repository {
 }
 
 func TestGitSource(t *testing.T) {
-	server := gitserver.Start(t, programs())
+	server := gitserver.Start(t, repositoryOfPrograms())
 	t.Setenv("SSL_CERT_FILE", server.CAFile)
 	n := startNode(t)
 	url := server.URL + "/r.git"
@@ -83,7 +83,7 @@ func TestGitSource(t *testing.T) {
 // TestGitSourceIsCancelled asks for the end of a Run whose repository never arrives.
 func TestGitSourceIsCancelled(t *testing.T) {
 	asked := make(chan struct{}, 2)
-	r := programs()
+	r := repositoryOfPrograms()
 	server := gitserver.Start(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if strings.HasSuffix(req.URL.Path, "/info/refs") {
 			r.ServeHTTP(w, req)

@@ -3,13 +3,11 @@
 package runtimed
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"kruntimes.io/kruntimes/test/envtest/cluster"
+	"kruntimes.io/kruntimes/test/programs"
 )
 
 var (
@@ -31,15 +29,8 @@ func runSuite(m *testing.M) int {
 		panic(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	binaries = dir
-	for name, program := range map[string][2]string{
-		"runtimed": {"grpcnotrace", "runtimed"}, "runtimed-s3": {"grpcnotrace,s3", "runtimed"}, "runtime-server": {"grpcnotrace", "runtime-server"},
-	} {
-		build := exec.Command("go", "build", "-tags="+program[0], "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, name), "kruntimes.io/kruntimes/cmd/"+program[1])
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			panic(fmt.Errorf("building %s: %w\n%s", name, err, out))
-		}
+	if binaries, err = programs.In(dir, programs.Runtimed, programs.RuntimedS3, programs.RuntimeServer); err != nil {
+		panic(err)
 	}
 	shared = cluster.MustStart()
 	defer shared.Stop()

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -99,13 +100,19 @@ func (n *node) args() []string {
 	}, n.flags...)
 }
 
+// environ is the environment of this process without what make sets for the API servers of suites: in a Pod, runtimed decides for
+// itself how much memory it takes for less work.
+func environ() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "GOGC=") })
+}
+
 func (n *node) env(t *testing.T) []string {
 	t.Helper()
 	host, err := url.Parse(n.config.Host)
 	if err != nil || host.Hostname() == "" {
 		host = &url.URL{Host: n.config.Host}
 	}
-	return append(os.Environ(),
+	return append(environ(),
 		"POD_NAME="+n.pod.Name, "POD_NAMESPACE="+n.namespace, "POD_UID="+string(n.pod.UID),
 		"KUBERNETES_SERVICE_HOST="+host.Hostname(), "KUBERNETES_SERVICE_PORT="+host.Port())
 }
@@ -117,7 +124,7 @@ func (n *node) startRuntimed(t *testing.T) {
 
 func (n *node) startServer(t *testing.T) {
 	t.Helper()
-	n.server = start(t, n, "runtime-server", []string{"serve", "--socket=" + n.path("socket/runtimed.sock")}, os.Environ())
+	n.server = start(t, n, "runtime-server", []string{"serve", "--socket=" + n.path("socket/runtimed.sock")}, environ())
 }
 
 // ready asks the readiness probe.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,6 +29,7 @@ import (
 	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 	"kruntimes.io/kruntimes/config"
 	"kruntimes.io/kruntimes/devcluster"
+	"kruntimes.io/kruntimes/test/programs"
 )
 
 // patience bounds every wait. It is generous: the machine may be busy with other suites.
@@ -43,7 +43,10 @@ func TestMain(m *testing.M) {
 // TestWorkspacesAreUsedByWhoeverMayUseThem follows a grant from the refusal that asks for it: a namespace's administrator, who
 // holds nothing but Kubernetes' own role admin there, binds the role that the message names.
 func TestWorkspacesAreUsedByWhoeverMayUseThem(t *testing.T) {
-	bin := build(t)
+	bin, err := programs.In(t.TempDir(), programs.Krt, programs.Manager, programs.Scheduler, programs.Runtimed, programs.RuntimeServer)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, separate := range map[string]bool{"with the manager inside the process": false, "with the manager as a process": true} {
 		t.Run(name, func(t *testing.T) {
 			cluster, err := devcluster.Start(t.Context(), devcluster.Options{
@@ -68,18 +71,6 @@ func TestWorkspacesAreUsedByWhoeverMayUseThem(t *testing.T) {
 			}
 		})
 	}
-}
-
-// build puts the programs of the tree into a directory and returns it.
-func build(t *testing.T) string {
-	t.Helper()
-	bin := t.TempDir()
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, "kruntimes.io/kruntimes/cmd/...")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("building the programs: %v\n%s", err, out)
-	}
-	return bin
 }
 
 // scene is a namespace with a workspace, an administrator, and a ServiceAccount that may create Runs.

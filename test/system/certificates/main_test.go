@@ -8,7 +8,6 @@ package certificates
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,6 +20,7 @@ import (
 	"kruntimes.io/kruntimes/config"
 	"kruntimes.io/kruntimes/devcluster/process"
 	"kruntimes.io/kruntimes/test/envtest/cluster"
+	"kruntimes.io/kruntimes/test/programs"
 )
 
 const (
@@ -53,26 +53,16 @@ func run(m *testing.M) (code int) {
 		panic(err)
 	}
 	defer func() { _ = network.close() }()
-	if bin, err = build(); err != nil {
+	if bin, err = os.MkdirTemp("", "kruntimes-bin-"); err != nil {
 		panic(err)
 	}
-	defer func() { _ = os.RemoveAll(bin) }()
+	defer func(dir string) { _ = os.RemoveAll(dir) }(bin)
+	if bin, err = programs.In(bin, programs.Manager, programs.Scheduler); err != nil {
+		panic(err)
+	}
 	shared = cluster.MustStartBare(map[string]string{"egress-selector-config-file": configuration})
 	defer shared.Stop()
 	return m.Run()
-}
-
-// build puts manager and scheduler into a directory and returns it.
-func build() (dir string, err error) {
-	if dir, err = os.MkdirTemp("", "kruntimes-bin-"); err != nil {
-		return "", err
-	}
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", dir, "kruntimes.io/kruntimes/cmd/manager", "kruntimes.io/kruntimes/cmd/scheduler")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the programs: %w\n%s", err, out)
-	}
-	return dir, nil
 }
 
 // startCertManager runs cert-manager, which installs its definitions, until the test ends or the process is stopped.

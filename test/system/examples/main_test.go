@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kruntimes.io/kruntimes/devcluster"
+	"kruntimes.io/kruntimes/test/programs"
 )
 
 const (
@@ -51,11 +51,8 @@ func withCluster(run func() int) (code int, err error) {
 	if bin = filepath.Join(dir, "bin"); os.Mkdir(bin, 0o755) != nil {
 		return 1, fmt.Errorf("making %s", bin)
 	}
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin,
-		"kruntimes.io/kruntimes/cmd/krt", "kruntimes.io/kruntimes/cmd/runtimed", "kruntimes.io/kruntimes/cmd/runtime-server")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("building the programs: %w\n%s", err, out)
+	if bin, err = programs.In(bin, programs.Krt, programs.Runtimed, programs.RuntimeServer); err != nil {
+		return 1, err
 	}
 	cluster, err := devcluster.Start(context.Background(), devcluster.Options{
 		StateDir: filepath.Join(dir, "state"), Progress: os.Stderr, Environ: os.Environ(),

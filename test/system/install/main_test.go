@@ -28,6 +28,7 @@ import (
 	"kruntimes.io/kruntimes/config"
 	"kruntimes.io/kruntimes/devcluster"
 	"kruntimes.io/kruntimes/test/envtest/cluster"
+	"kruntimes.io/kruntimes/test/programs"
 )
 
 const (
@@ -73,12 +74,9 @@ func withPrograms(run func() int) (code int, err error) {
 	if bin, err = os.MkdirTemp("", "kruntimes-install-"); err != nil {
 		return 1, err
 	}
-	defer func() { _ = os.RemoveAll(bin) }()
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin,
-		"kruntimes.io/kruntimes/cmd/krt", "kruntimes.io/kruntimes/cmd/runtimed", "kruntimes.io/kruntimes/cmd/runtime-server")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("building the programs: %w\n%s", err, out)
+	defer func(dir string) { _ = os.RemoveAll(dir) }(bin)
+	if bin, err = programs.In(bin, programs.Krt, programs.Runtimed, programs.RuntimeServer); err != nil {
+		return 1, err
 	}
 	return run(), nil
 }

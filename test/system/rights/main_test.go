@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 
 	"kruntimes.io/kruntimes/devcluster"
 	"kruntimes.io/kruntimes/test/envtest/cluster"
+	"kruntimes.io/kruntimes/test/programs"
 )
 
 var (
@@ -40,17 +40,15 @@ func withCluster(run func() int) (code int, err error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	notes = filepath.Join(dir, "audit.log")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", dir,
-		"kruntimes.io/kruntimes/cmd/krt", "kruntimes.io/kruntimes/cmd/runtimed", "kruntimes.io/kruntimes/cmd/runtime-server")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("building the programs: %w\n%s", err, out)
+	bin, err := programs.In(dir, programs.Krt, programs.Runtimed, programs.RuntimeServer)
+	if err != nil {
+		return 1, err
 	}
 	dev, err = devcluster.Start(context.Background(), devcluster.Options{
 		StateDir: filepath.Join(dir, "state"), Progress: os.Stderr, Environ: os.Environ(), AuditLog: notes,
 		Binaries: devcluster.Binaries{
-			Kubelet:  []string{filepath.Join(dir, "krt"), "dev", "kubelet"},
-			Runtimed: filepath.Join(dir, "runtimed"), RuntimeServer: filepath.Join(dir, "runtime-server"),
+			Kubelet:  []string{filepath.Join(bin, "krt"), "dev", "kubelet"},
+			Runtimed: filepath.Join(bin, "runtimed"), RuntimeServer: filepath.Join(bin, "runtime-server"),
 		},
 	})
 	if err != nil {

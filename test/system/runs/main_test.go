@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -21,6 +20,7 @@ import (
 	workflowsv1alpha1 "kruntimes.io/kruntimes/apis/workflows/v1alpha1"
 	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 	"kruntimes.io/kruntimes/devcluster"
+	"kruntimes.io/kruntimes/test/programs"
 )
 
 // patience bounds every wait of this package. It is generous: the machine may be busy with other suites.
@@ -53,7 +53,7 @@ func withCluster(run func() int) (code int, err error) {
 		return 1, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	bin, err := build(dir)
+	bin, err := programs.In(dir, programs.Krt, programs.Manager, programs.Scheduler, programs.Runtimed, programs.RuntimeServer)
 	if err != nil {
 		return 1, err
 	}
@@ -74,18 +74,4 @@ func withCluster(run func() int) (code int, err error) {
 		return 1, err
 	}
 	return run(), nil
-}
-
-// build puts the programs of the tree into a directory and returns it.
-func build(dir string) (string, error) {
-	bin := filepath.Join(dir, "bin")
-	if err := os.Mkdir(bin, 0o755); err != nil {
-		return "", err
-	}
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, "kruntimes.io/kruntimes/cmd/...")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the programs: %w\n%s", err, out)
-	}
-	return bin, nil
 }
