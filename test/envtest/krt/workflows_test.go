@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -49,8 +48,6 @@ func play(t *testing.T, namespace string, ends map[string]func(*corev1alpha1.Run
 	t.Helper()
 	node := newKubelet(t, "play-"+namespace)
 	pod := node.pod(t, namespace, "pod")
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
 	next := func(run *corev1alpha1.Run) {
 		step := run.Labels[workflowsv1alpha1.LabelJob] + "/" + run.Labels[workflowsv1alpha1.LabelStep]
 		now := metav1.NewMicroTime(time.Now())
@@ -71,42 +68,14 @@ func play(t *testing.T, namespace string, ends map[string]func(*corev1alpha1.Run
 			node.write(t, line(run, logrecord.Stdout, "output of "+run.Name), end(run))
 		}
 	}
-	round := func() error {
-		var list corev1alpha1.RunList
-		if err := shared.Admin().List(ctx, &list, client.InNamespace(namespace), client.HasLabels{workflowsv1alpha1.LabelStep}); err != nil {
-			return err
+	shared.Play(t, namespace, func(ctx context.Context, run *corev1alpha1.Run) error {
+		if run.Labels[workflowsv1alpha1.LabelStep] == "" {
+			return nil
 		}
-		for i := range list.Items {
-			run := &list.Items[i]
-			before := run.DeepCopy()
-			if run.Status.Phase.IsTerminal() {
-				continue
-			}
-			next(run)
-			err := shared.Admin().Status().Patch(ctx, run, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-			if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-				return err
-			}
-		}
-		return nil
-	}
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				if err := round(); err != nil && ctx.Err() == nil {
-					t.Errorf("playing the Runs: %v", err)
-					return
-				}
-			}
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-done })
+		before := run.DeepCopy()
+		next(run)
+		return shared.Admin().Status().Patch(ctx, run, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	})
 }
 
 func outputs(name, value string) func(*corev1alpha1.RunStatus) {
