@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -130,5 +131,13 @@ func TestTheEnvironmentHasToBeGiven(t *testing.T) {
 	options := Options{StateDir: t.TempDir()}
 	if err := options.complete(); errorText(err) != "no environment to look variables up in" {
 		t.Errorf("complete() = %v", err)
+	}
+}
+
+// TestProgramsGetLittleOfTheEnvironment holds back what is in the shell of whoever starts a cluster, secrets for example.
+func TestProgramsGetLittleOfTheEnvironment(t *testing.T) {
+	c := &Cluster{options: Options{Environ: []string{"AWS_SECRET_ACCESS_KEY=x", "KUBECONFIG=/k", "HOME=/h", "GOGC=400", "PATH=/bin", "GODEBUG=x", "TMPDIR="}}}
+	if diff := cmp.Diff([]string{"PATH=/bin", "HOME=/h", "GOGC=400"}, c.childEnviron()); diff != "" {
+		t.Errorf("environment (-want +got):\n%s", diff)
 	}
 }

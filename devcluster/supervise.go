@@ -91,8 +91,8 @@ func (c *Cluster) spawn(name string, command process.Command) (*part, error) {
 	}, nil
 }
 
-// childEnviron is the environment of the cluster's own programs. They need little, and so get little: besides the usual, how
-// much memory Go may take for less work, and what limits it.
+// childEnviron is the environment of the cluster's own programs. They need little, and so get little: the usual, and the two
+// variables that tell programs in Go how to deal with memory.
 func (c *Cluster) childEnviron() []string {
 	var environ []string
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOGC", "GOMEMLIMIT"} {

@@ -2,27 +2,40 @@
 package election
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/clock"
 )
 
-// requestTimeout bounds one request. It is half of the ten seconds within which a leader must have renewed its Lease, so that
-// one request that hangs does not end its term.
-const requestTimeout = 5 * time.Second
+// The times of all elections here. They are the defaults of controller-runtime.
+const (
+	// LeaseDuration after the last renewal that it has seen, somebody else may take the Lease.
+	LeaseDuration = 15 * time.Second
+	// RenewDeadline after its last renewal, a leader ends its term.
+	RenewDeadline = 10 * time.Second
+	// RetryPeriod is how often a leader renews, and the others look.
+	RetryPeriod = 2 * time.Second
 
-// namespaceFile is where Kubernetes tells a Pod its namespace.
-const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+	// requestTimeout bounds one request for a Lease, so that a leader can try again when one hangs.
+	requestTimeout = RenewDeadline / 2
+	// reviewTimeout bounds the question who this process is, which comes before the creation of a Lease.
+	reviewTimeout = 2 * time.Second
+
+	// namespaceFile is where Kubernetes tells a Pod its namespace.
+	namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+)
 
 // Options say whose Lease it is.
 type Options struct {
@@ -34,14 +47,17 @@ type Options struct {
 	Name string
 	// Recorder is told who leads now. Default: nobody is told.
 	Recorder resourcelock.EventRecorder
+
+	// namespaceFile is what holds the namespace of the Pod. Default: namespaceFile.
+	namespaceFile string
 }
 
 // NewLock returns the Lease as a lock. Its holder is called by the name of its host and a random part.
 //
 // A Lease that is created here belongs to the ServiceAccount of this process, where that lives in the same namespace. So the
 // garbage collector takes it away with the account, also where nobody deletes the namespace, as when OLM uninstalls a bundle.
-func NewLock(options Options) (*resourcelock.LeaseLock, error) {
-	namespace, err := podNamespace(options.Namespace)
+func NewLock(options Options) (resourcelock.Interface, error) {
+	namespace, err := options.namespace()
 	if err != nil {
 		return nil, err
 	}
@@ -59,51 +75,66 @@ func NewLock(options Options) (*resourcelock.LeaseLock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the client that asks for our own name: %w", err)
 	}
-	return &resourcelock.LeaseLock{
+	return &lock{clock: clock.RealClock{}, LeaseLock: &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: options.Name},
 		Client:     ownedLeases{leases: leases, reviews: reviews},
 		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID()), EventRecorder: options.Recorder},
-	}, nil
+	}}, nil
 }
 
-// podNamespace returns namespace, or that of the Pod where it is empty.
-func podNamespace(namespace string) (string, error) {
-	if namespace != "" {
-		return namespace, nil
+// namespace returns that of the Lease.
+func (o *Options) namespace() (string, error) {
+	if o.Namespace != "" {
+		return o.Namespace, nil
 	}
-	raw, err := os.ReadFile(namespaceFile)
+	file := o.namespaceFile
+	if file == "" {
+		file = namespaceFile
+	}
+	raw, err := os.ReadFile(file)
 	if err != nil {
 		return "", fmt.Errorf("leader election needs a namespace for its Lease, and this is no Pod that has one: %w", err)
 	}
 	return strings.TrimSpace(string(raw)), nil
 }
 
-// ownedLeases are Leases that belong to the ServiceAccount that creates them.
-type ownedLeases struct {
-	leases  coordinationclient.LeasesGetter
-	reviews authenticationclient.SelfSubjectReviewsGetter
+// lock is a Lease that nobody takes by creating it anew while its last holder may still work. The elector of client-go creates
+// one that is gone at once, whoever held it.
+type lock struct {
+	*resourcelock.LeaseLock
+	clock clock.PassiveClock
+
+	mu sync.Mutex
+	// last is the record that was read last, and until is when its holder, somebody else, has to have ended; zero for nobody.
+	last  []byte
+	until time.Time
 }
 
-// Leases returns those of one namespace.
-func (o ownedLeases) Leases(namespace string) coordinationclient.LeaseInterface {
-	return ownedLeasesIn{LeaseInterface: o.leases.Leases(namespace), namespace: namespace, reviews: o.reviews}
-}
-
-type ownedLeasesIn struct {
-	coordinationclient.LeaseInterface
-	namespace string
-	reviews   authenticationclient.SelfSubjectReviewsGetter
-}
-
-// Create gives the Lease its owner. One that is there already keeps those that it has: API servers that check owner references
-// let only those change them who may delete the object.
-func (l ownedLeasesIn) Create(ctx context.Context, lease *coordinationv1.Lease, opts metav1.CreateOptions) (*coordinationv1.Lease, error) {
-	owner, err := accountIn(ctx, l.reviews, l.namespace)
+// Get reads the Lease, and remembers how long its holder may work.
+func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.LeaseLock.Get(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if owner != nil {
-		lease.OwnerReferences = []metav1.OwnerReference{*owner}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case record.HolderIdentity == "" || record.HolderIdentity == l.Identity():
+		l.until = time.Time{}
+	case !bytes.Equal(raw, l.last): // It was renewed since.
+		l.until = l.clock.Now().Add(time.Duration(record.LeaseDurationSeconds) * time.Second)
 	}
-	return l.LeaseInterface.Create(ctx, lease, opts)
+	l.last = raw
+	return record, raw, nil
+}
+
+// Create takes a Lease that is not there, unless somebody else held it a moment ago.
+func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	l.mu.Lock()
+	left := l.until.Sub(l.clock.Now())
+	l.mu.Unlock()
+	if left > 0 {
+		return fmt.Errorf("the Lease %s is gone, and its last holder may work for %s yet", l.Describe(), left.Round(time.Second))
+	}
+	return l.LeaseLock.Create(ctx, record)
 }

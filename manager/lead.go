@@ -2,6 +2,7 @@ package manager
 
 import (
 	"fmt"
+	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -29,16 +30,17 @@ func newLock(options Options, recorder *events.Recorder) (resourcelock.Interface
 	return lock, nil
 }
 
-// leaderEvents tells beside the Lease who leads now.
+// leaderEvents tells beside the Lease who leads now, with client-go's reason LeaderElection.
 type leaderEvents struct{ recorder *events.Recorder }
 
-// Eventf tells it once for each leader: what it says begins with the leader's identity.
+// Eventf tells it once for each leader: what it says begins with the leader's identity. That one leads no more is not told: the
+// recorder has ended by then, and the successor is.
 func (l leaderEvents) Eventf(lease runtime.Object, eventType, reason, message string, args ...any) {
 	object, err := meta.Accessor(lease)
-	if err != nil {
+	note := fmt.Sprintf(message, args...)
+	if err != nil || !strings.HasSuffix(note, " became leader") {
 		return
 	}
-	note := fmt.Sprintf(message, args...)
 	l.recorder.Publish(events.Event{
 		Regarding: events.About(coordinationv1.SchemeGroupVersion.WithKind("Lease"), object),
 		Type:      eventType, Reason: reason, Action: reason, Note: note, Key: note,

@@ -24,6 +24,7 @@ import (
 	"kruntimes.io/kruntimes/controllers/workflows"
 	"kruntimes.io/kruntimes/controllers/workflows/definitions"
 	"kruntimes.io/kruntimes/controllers/workspaces"
+	"kruntimes.io/kruntimes/election"
 	"kruntimes.io/kruntimes/groups"
 	"kruntimes.io/kruntimes/telemetry/events"
 )
@@ -107,6 +108,10 @@ func managerOptions(ctx context.Context, scheme *runtime.Scheme, options Options
 
 		HealthProbeBindAddress:        options.HealthAddress,
 		LeaderElection:                options.LeaderElection,
+		LeaderElectionID:              leaseName, // It names the metrics of the election; see newLock.
+		LeaseDuration:                 ptr.To(election.LeaseDuration),
+		RenewDeadline:                 ptr.To(election.RenewDeadline),
+		RetryPeriod:                   ptr.To(election.RetryPeriod),
 		LeaderElectionReleaseOnCancel: true,
 	}
 }

@@ -5,21 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/tools/leaderelection"
+
+	"kruntimes.io/kruntimes/election"
 )
 
-const (
-	// leaseName is the Lease that the active scheduler holds.
-	leaseName = "kruntimes-scheduler"
-	// A leader that cannot renew stops after renewDeadline; nobody else starts before leaseDuration. The difference is
-	// longer than requestTimeout, see there.
-	leaseDuration = 15 * time.Second
-	renewDeadline = 10 * time.Second
-	retryPeriod   = 2 * time.Second
-)
+// leaseName is the Lease that the active scheduler holds. A leader that cannot renew stops after election.RenewDeadline; nobody else
+// starts before election.LeaseDuration. The difference is longer than requestTimeout, see there.
+const leaseName = "kruntimes-scheduler"
 
 // errLeadershipLost makes the process end: a successor starts from what the API server holds, and so should this one.
 var errLeadershipLost = errors.New("leadership was lost")
@@ -90,7 +85,7 @@ func (s *scheduler) serveTerm(ctx, leading context.Context, l *lease) (settled b
 func newElector(l *lease, log logr.Logger, onStarted func(context.Context)) (*leaderelection.LeaderElector, error) {
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Name: leaseName, Lock: l,
-		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+		LeaseDuration: election.LeaseDuration, RenewDeadline: election.RenewDeadline, RetryPeriod: election.RetryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: onStarted,
 			OnStoppedLeading: func() {},

@@ -21,9 +21,19 @@ type lease struct {
 	resourcelock.Interface
 	clock clock.Clock
 
+	// lost ends when somebody else is seen to hold the Lease that was this process's, and lose ends it.
+	lost context.Context
+	lose context.CancelFunc
+
 	mu sync.Mutex
 	// renewed is when the last write that was stored was asked for; zero before the first.
 	renewed time.Time
+}
+
+func leaseOf(lock resourcelock.Interface, c clock.Clock) *lease {
+	l := &lease{Interface: lock, clock: c}
+	l.lost, l.lose = context.WithCancel(context.Background())
+	return l
 }
 
 func (s *scheduler) newLease() (*lease, error) {
@@ -31,7 +41,17 @@ func (s *scheduler) newLease() (*lease, error) {
 	if err != nil {
 		return nil, fmt.Errorf("setting leader election up: %w", err)
 	}
-	return &lease{clock: s.clock, Interface: lock}, nil
+	return leaseOf(lock, s.clock), nil
+}
+
+// Get reads the Lease. Once somebody else has it, this process leads no more, however late it had renewed: the Lease may have been
+// deleted, and made by another replica.
+func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	if err == nil && l.isTaken() && record.HolderIdentity != "" && record.HolderIdentity != l.Identity() {
+		l.lose()
+	}
+	return record, raw, err
 }
 
 // Create takes the Lease that is not there yet.
@@ -66,12 +86,17 @@ func (l *lease) renewedAt() time.Time {
 
 // holds tells whether this process may still act as the leader. A process that was halted for a while, with its machine say,
 // sees its timers late: what it is about to send is held back by asking the clock.
-func (l *lease) holds() bool { return l.clock.Since(l.renewedAt()) < renewDeadline }
+func (l *lease) holds() bool {
+	return l.lost.Err() == nil && l.clock.Since(l.renewedAt()) < election.RenewDeadline
+}
 
-// awaitExpiry returns when the Lease was not renewed for renewDeadline, or ctx ends.
+// awaitExpiry returns when the Lease was lost, when it was not renewed for the RenewDeadline, or when ctx ends.
 func (l *lease) awaitExpiry(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.lost, cancel)()
 	for {
-		left := renewDeadline - l.clock.Since(l.renewedAt())
+		left := election.RenewDeadline - l.clock.Since(l.renewedAt())
 		if left <= 0 || !sleep(ctx, l.clock, left) {
 			return
 		}

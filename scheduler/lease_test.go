@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"kruntimes.io/kruntimes/election"
 )
 
 // stored is a Lease without an API server: write is called for each write.
@@ -51,13 +53,13 @@ func (n *noticed) NewTimer(d time.Duration) clock.Timer {
 func TestALeaseRunsFromTheRequest(t *testing.T) {
 	c := &noticed{clocktesting.NewFakeClock(epoch), make(chan struct{}, 1)}
 	s := &stored{}
-	l := &lease{Interface: s, clock: c}
+	l := leaseOf(s, c)
 	s.write = func() error { return errors.New("refused") }
 	if err := l.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err == nil || l.isTaken() {
 		t.Fatalf("a Lease that was refused is taken: %v", err)
 	}
 	s.write = func() error {
-		c.Step(renewDeadline - time.Second)
+		c.Step(election.RenewDeadline - time.Second)
 		return nil
 	}
 	if err := l.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err != nil || !l.isTaken() {
@@ -75,6 +77,38 @@ func TestALeaseRunsFromTheRequest(t *testing.T) {
 	default:
 	}
 	c.Step(time.Second)
+	<-expired
+}
+
+// TestALeaseThatSomebodyElseHasIsLost has the Lease deleted and made anew by another replica, long before the term would end.
+func TestALeaseThatSomebodyElseHasIsLost(t *testing.T) {
+	c := &noticed{clocktesting.NewFakeClock(epoch), make(chan struct{}, 1)}
+	s := &stored{write: func() error { return nil }, record: resourcelock.LeaderElectionRecord{HolderIdentity: "other"}}
+	l := leaseOf(s, c)
+	read := func() {
+		if _, _, err := l.Get(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read() // as a candidate, which has nothing to lose
+	if err := l.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "me"}); err != nil {
+		t.Fatal(err)
+	}
+	read()
+	if !l.holds() {
+		t.Fatal("a Lease that is ours is not held")
+	}
+	expired := make(chan struct{})
+	go func() {
+		l.awaitExpiry(t.Context())
+		close(expired)
+	}()
+	<-c.timers
+	s.record.HolderIdentity = "other"
+	read()
+	if l.holds() {
+		t.Error("a Lease that is another's is held")
+	}
 	<-expired
 }
 
@@ -103,7 +137,7 @@ func TestReleasingALease(t *testing.T) {
 				errs = errs[1:]
 				return err
 			}
-			err := (&lease{Interface: s, clock: clocktesting.NewFakeClock(epoch)}).release(t.Context())
+			err := leaseOf(s, clocktesting.NewFakeClock(epoch)).release(t.Context())
 			if diff := cmp.Diff(tc.want, s.record.HolderIdentity); diff != "" {
 				t.Errorf("holder after %v (-want +got):\n%s", err, diff)
 			}

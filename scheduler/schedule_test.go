@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"kruntimes.io/kruntimes/election"
 )
 
 // startable makes a scheduler with a Run to place whose API server calls do for each request.
@@ -87,8 +89,9 @@ func TestALeaderThatWasHaltedSendsNothing(t *testing.T) {
 		_, _ = w.Write([]byte(`{"apiVersion":"kruntimes.io/v1alpha1","kind":"RunList","items":[]}`))
 	})
 	c := clocktesting.NewFakeClock(epoch)
-	l := &lease{clock: c, renewed: epoch}
-	c.Step(renewDeadline)
+	l := leaseOf(nil, c)
+	l.renewed = epoch
+	c.Step(election.RenewDeadline)
 	asked := make(chan struct{})
 	var once sync.Once
 	s.mayWrite = func() bool {

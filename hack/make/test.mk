@@ -4,12 +4,11 @@
 # Those that take long come first, so that none of them is left over at the end.
 INTEGRATION := ./test/system/runs ./test/envtest/scheduler ./test/envtest/workflows ./test/system/install \
 	./test/envtest/runtimed ./test/system/devcluster ./test/envtest/... ./test/system/... ./test/cluster/...
-# Symbols for debuggers would take half of the time in which the tests are linked.
-TEST := $(GO) test -ldflags='-s -w'
 UNIT = $$($(GO) list ./... | grep -v '^$(MODULE)/test/')
 TESTFLAGS ?=
 # How many suites run at a time. They wait for half of their time, so two cores serve three.
-SUITES ?= 3
+SUITES ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores > 3 ? cores : 3)))
+# How much memory the suites, their API servers first of all, may take for less work; see GOGC in Go's package runtime.
 SUITES_GOGC ?= 400
 # The S3 server that tests of artifacts start.
 export KRUNTIMES_S3SERVER ?= $(CURDIR)/$(BIN)/tools/versitygw
@@ -23,17 +22,17 @@ test: test-unit test-integration ## Run every test that needs no cluster; sets u
 
 .PHONY: test-unit
 test-unit: s3server ## Run the unit tests.
-	$(TEST) $(TESTFLAGS) $(UNIT)
+	$(GO) test $(TESTFLAGS) $(UNIT)
 
 .PHONY: test-race
 test-race: s3server ## Run the unit tests under the race detector (needs a C compiler).
 	CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) $(UNIT)
 
-# API servers do most of the work. With GOGC=400 they take a quarter less time for it, and some hundred megabytes more.
+# API servers do most of the work. With GOGC=400 they take a quarter less time for it.
 .PHONY: test-integration
 test-integration: controlplane build s3server certmanager ## Run the suites against a real API server and etcd.
 	KUBEBUILDER_ASSETS="$$($(GO) run ./hack/controlplane)" KRUNTIMES_BIN=$(CURDIR)/$(BIN) GOGC=$(SUITES_GOGC) \
-		$(TEST) -timeout=30m -p=$(SUITES) $(TESTFLAGS) $(INTEGRATION)
+		$(GO) test -timeout=30m -p=$(SUITES) $(TESTFLAGS) $(INTEGRATION)
 
 .PHONY: controlplane
 controlplane: ## Build the embedded control plane into its cache (minutes the first time, a second after that).

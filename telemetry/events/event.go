@@ -34,7 +34,7 @@ type Event struct {
 	Regarding corev1.ObjectReference
 	// Type is corev1.EventTypeNormal, or corev1.EventTypeWarning where somebody should act.
 	Type string
-	// Reason is a constant of the API package of the object.
+	// Reason is a constant of the API package of the object; for a Lease, that of client-go.
 	Reason string
 	// Action is what the reporter was doing, in one word.
 	Action string

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// Variable names the environment variable that holds the directory in which make has just built all programs.
+// Variable names the environment variable that holds the directory with the programs, which "make test-integration" has just built.
 const Variable = "KRUNTIMES_BIN"
 
 // The programs, by their file names. RuntimedS3 is runtimed with the driver for artifacts in buckets.
@@ -39,7 +39,7 @@ func In(dir string, names ...string) (string, error) {
 	return dir, nil
 }
 
-// build does for one program what make does for all.
+// build builds one program as hack/make/build.mk does, but for its version.
 func build(name, path string) error {
 	folder, tags := name, "grpcnotrace"
 	if name == RuntimedS3 {

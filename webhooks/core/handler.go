@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,8 +28,8 @@ import (
 // RunPath is where the API server asks about Runs that name a workspace.
 const RunPath = "/validate-kruntimes-io-v1alpha1-run"
 
-// The API server waits 5 s for an answer (config/webhook/workspaces). One read and one review, or two reads, have to fit in with time
-// to spare: an answer that comes too late refuses the Run as well, but tells its caller nothing.
+// The API server waits 5 s for an answer (config/webhook/workspaces). One read and one review, or the reads of workspace and owner, have
+// to fit in with time to spare: an answer that comes too late refuses the Run as well, but tells its caller nothing.
 const (
 	readTimeout   = 2 * time.Second
 	reviewTimeout = 2 * time.Second
@@ -42,7 +43,8 @@ func ControllerUser(account types.NamespacedName) string {
 // RunHandler answers the API server whether a Run that names a workspace may be created. It keeps nothing between two
 // requests, and so can serve in every replica.
 type RunHandler struct {
-	// Live reads what the API server holds now, past every cache. It needs get on persistentworkspaces and workflowruns.
+	// Live reads from the API server, past every cache of this process; of WorkflowRuns also what the API server's cache has. It needs
+	// get on persistentworkspaces and workflowruns.
 	Live client.Reader
 	// Reviews creates SubjectAccessReviews, and nothing else.
 	Reviews client.Writer
@@ -136,8 +138,9 @@ func (h *RunHandler) workspace(ctx context.Context, a attempt) (*workspacesv1alp
 
 // owner reads the metadata of the WorkflowRun that the Run names as its controller; nil when there is none.
 //
-// The API server may answer from its watch cache, which is behind by milliseconds: a WorkflowRun of a thousand steps takes it
-// long to read and to write out, once for each of its Runs. What is not there as expected is read anew.
+// The API server may answer from its watch cache, which is behind, usually by milliseconds: a WorkflowRun of a thousand steps takes it
+// long to read and to write out, once for each of its Runs. What is not there as expected is read anew. Both reads together take as long
+// as one may.
 func (h *RunHandler) owner(ctx context.Context, a attempt) (*metav1.PartialObjectMetadata, error) {
 	ref, isChild := ownerOf(a.run)
 	if !isChild {
@@ -172,10 +175,15 @@ func (h *RunHandler) read(ctx context.Context, key types.NamespacedName, into cl
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("reading %T %s: %w", into, key, err)
+		return false, fmt.Errorf("reading %s %s: %w", kindOf(into), key, err)
 	default:
 		return true, nil
 	}
+}
+
+// kindOf is how the kind of an object that was to be read is told.
+func kindOf(object client.Object) string {
+	return cmp.Or(object.GetObjectKind().GroupVersionKind().Kind, fmt.Sprintf("%T", object))
 }
 
 // review asks the API server whether the caller may use the workspace. It is told all that it knows about the caller.

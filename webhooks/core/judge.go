@@ -84,9 +84,9 @@ func judgeReview(a attempt, allowed bool, role string) verdict {
 	return refusal(metav1.StatusReasonForbidden, "%s", missingRight(a, role))
 }
 
-// judgeChild decides on what the controller of WorkflowRuns asks for. Live is the WorkflowRun of the name that the Run's
-// owner reference holds, as the API server has it; nil when there is none. Whatever cannot be shown is refused.
-func judgeChild(a attempt, workspace *workspacesv1alpha1.PersistentWorkspace, live *metav1.PartialObjectMetadata) verdict {
+// judgeChild decides on what the controller of WorkflowRuns asks for. Parent is the WorkflowRun of the name that the Run's
+// owner reference holds; nil when there is none. Whatever cannot be shown is refused.
+func judgeChild(a attempt, workspace *workspacesv1alpha1.PersistentWorkspace, parent *metav1.PartialObjectMetadata) verdict {
 	deny := func(format string, args ...any) verdict {
 		return refusal(metav1.StatusReasonForbidden, "the controller of WorkflowRuns executes only in workspaces of the same job: "+format, args...)
 	}
@@ -100,9 +100,9 @@ func judgeChild(a attempt, workspace *workspacesv1alpha1.PersistentWorkspace, li
 		return deny("PersistentWorkspace %q has no WorkflowRun as its controller", workspace.Name)
 	case workspaceOwner.UID != owner.UID || workspaceOwner.Name != owner.Name:
 		return deny("PersistentWorkspace %q belongs to another WorkflowRun", workspace.Name)
-	case live == nil || live.UID != owner.UID:
+	case parent == nil || parent.UID != owner.UID:
 		return deny("WorkflowRun %q with UID %s is gone", owner.Name, owner.UID)
-	case live.DeletionTimestamp != nil:
+	case parent.DeletionTimestamp != nil:
 		return deny("WorkflowRun %q is being deleted", owner.Name)
 	case types.UID(a.run.Labels[workflowsv1alpha1.LabelWorkflowRunUID]) != owner.UID:
 		return deny("the Run's label %s is not the UID of its WorkflowRun", workflowsv1alpha1.LabelWorkflowRunUID)

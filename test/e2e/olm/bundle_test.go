@@ -250,10 +250,9 @@ func (h *harness) expectNothing(t *testing.T, before []string) {
 	// An OLM that is still looking at the end of the bundle when its OperatorGroup goes makes roles of that once more.
 	late := client.MatchingLabels{"olm.owner.kind": "OperatorGroup", "olm.owner.namespace": namespace}
 	eventually(t, "nothing to be left", func(ctx context.Context) (bool, error) {
-		if err := h.admin.DeleteAllOf(ctx, &rbacv1.ClusterRole{}, late); err != nil {
-			return false, err
+		if diff = cmp.Diff([]string{}, leftovers(before, h.everything(t))); diff == "" {
+			return true, nil
 		}
-		diff = cmp.Diff([]string{}, leftovers(before, h.everything(t)))
-		return diff == "", nil
+		return false, h.admin.DeleteAllOf(ctx, &rbacv1.ClusterRole{}, late)
 	})
 }

@@ -234,8 +234,9 @@ func leading(t *testing.T) {
 		go func() { done <- run(ctx, tokenOf(t, config.Namespace, account), endpoint.Options{Address: address}) }()
 		token := tokenOf(t, metav1.NamespaceDefault, "default").BearerToken
 		eventually(t, account+" to tell its metrics", func() (bool, error) {
-			code, _, err := cluster.Scrape(t.Context(), "https://"+address+"/metrics", token)
-			return code == 200, err
+			code, metrics, err := cluster.Scrape(t.Context(), "https://"+address+"/metrics", token)
+			leads := strings.Contains(metrics, `leader_election_master_status{name="`+account+`"} 1`)
+			return code == 200 && leads, err
 		})
 		eventually(t, account+" to hold its Lease for a while", func() (bool, error) {
 			lease := &coordinationv1.Lease{}
