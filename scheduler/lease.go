@@ -21,9 +21,9 @@ type lease struct {
 	resourcelock.Interface
 	clock clock.Clock
 
-	// lost ends when somebody else is seen to hold the Lease that was this process's, and lose ends it.
-	lost context.Context
-	lose context.CancelFunc
+	// lost is closed, by lose, when somebody else is seen to hold the Lease that was this process's.
+	lost chan struct{}
+	lose func()
 
 	mu sync.Mutex
 	// renewed is when the last write that was stored was asked for; zero before the first.
@@ -31,9 +31,8 @@ type lease struct {
 }
 
 func leaseOf(lock resourcelock.Interface, c clock.Clock) *lease {
-	l := &lease{Interface: lock, clock: c}
-	l.lost, l.lose = context.WithCancel(context.Background())
-	return l
+	lost := make(chan struct{})
+	return &lease{Interface: lock, clock: c, lost: lost, lose: sync.OnceFunc(func() { close(lost) })}
 }
 
 func (s *scheduler) newLease() (*lease, error) {
@@ -87,14 +86,25 @@ func (l *lease) renewedAt() time.Time {
 // holds tells whether this process may still act as the leader. A process that was halted for a while, with its machine say,
 // sees its timers late: what it is about to send is held back by asking the clock.
 func (l *lease) holds() bool {
-	return l.lost.Err() == nil && l.clock.Since(l.renewedAt()) < election.RenewDeadline
+	select {
+	case <-l.lost:
+		return false
+	default:
+		return l.clock.Since(l.renewedAt()) < election.RenewDeadline
+	}
 }
 
 // awaitExpiry returns when the Lease was lost, when it was not renewed for the RenewDeadline, or when ctx ends.
 func (l *lease) awaitExpiry(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(l.lost, cancel)()
+	go func() {
+		defer cancel()
+		select {
+		case <-l.lost:
+		case <-ctx.Done():
+		}
+	}()
 	for {
 		left := election.RenewDeadline - l.clock.Since(l.renewedAt())
 		if left <= 0 || !sleep(ctx, l.clock, left) {
