@@ -3,19 +3,16 @@ package election
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
-
-// accountPrefix starts the user names of ServiceAccounts: system:serviceaccount:<namespace>:<name>.
-const accountPrefix = "system:serviceaccount:"
 
 // ownedLeases are Leases that belong to the ServiceAccount that creates them.
 type ownedLeases struct {
@@ -61,8 +58,8 @@ func accountIn(ctx context.Context, reviews authenticationclient.SelfSubjectRevi
 		return nil, fmt.Errorf("asking who this process is: %w", err)
 	}
 	user := review.Status.UserInfo
-	name, ok := strings.CutPrefix(user.Username, accountPrefix+namespace+":")
-	if !ok || user.UID == "" {
+	home, name, err := serviceaccount.SplitUsername(user.Username)
+	if err != nil || home != namespace || user.UID == "" {
 		return nil, nil
 	}
 	return &metav1.OwnerReference{APIVersion: "v1", Kind: "ServiceAccount", Name: name, UID: types.UID(user.UID)}, nil

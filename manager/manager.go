@@ -29,10 +29,8 @@ import (
 	"kruntimes.io/kruntimes/telemetry/events"
 )
 
-const (
-	// concurrency is how many objects of a kind are worked on at a time.
-	concurrency = 8
-)
+// concurrency is how many objects of a kind are worked on at a time.
+const concurrency = 8
 
 // Run starts the controllers and blocks until ctx ends or one of them cannot go on. The logger is taken from ctx.
 func Run(ctx context.Context, options Options) error {

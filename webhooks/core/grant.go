@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+
 	workspacesv1alpha1 "kruntimes.io/kruntimes/apis/workspaces/v1alpha1"
 )
-
-// serviceAccountPrefix starts the user names of ServiceAccounts: system:serviceaccount:<namespace>:<name>.
-const serviceAccountPrefix = "system:serviceaccount:"
 
 // missingRight says which right the caller lacks and how an administrator of the namespace grants it: a rule to paste into
 // a Role, for this workspace only, and a command that binds the ClusterRole role, for all workspaces of the namespace.
@@ -26,7 +25,7 @@ func missingRight(a attempt, role string) string {
 
 // subject names the caller for people, and as the argument of "kubectl create rolebinding".
 func subject(username string) (who, flag string) {
-	if rest, isAccount := strings.CutPrefix(username, serviceAccountPrefix); isAccount {
+	if rest, isAccount := strings.CutPrefix(username, serviceaccount.ServiceAccountUsernamePrefix); isAccount {
 		if namespace, name, ok := strings.Cut(rest, ":"); ok {
 			return fmt.Sprintf("ServiceAccount %s/%s", namespace, name), "--serviceaccount=" + quote(namespace+":"+name)
 		}

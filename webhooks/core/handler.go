@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -37,7 +38,7 @@ const (
 
 // ControllerUser returns the user name of a ServiceAccount, by which RunHandler knows the controller of WorkflowRuns.
 func ControllerUser(account types.NamespacedName) string {
-	return serviceAccountPrefix + account.Namespace + ":" + account.Name
+	return serviceaccount.MakeUsername(account.Namespace, account.Name)
 }
 
 // RunHandler answers the API server whether a Run that names a workspace may be created. It keeps nothing between two
